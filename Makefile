@@ -1,0 +1,71 @@
+# make run    the main job, with live progress and a summary that checks itself
+# make test   everything that must hold: lint, native tests under sanitizers, the Python suite
+.PHONY: run test test-long native-test lint format stub bench peers setup clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
+NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DSLIDEJOIN_MODULE=OFF
+
+run: setup
+	$(BIN)/slidejoin demo
+
+test: setup lint native-test
+	$(BIN)/pytest
+
+test-long: setup lint native-test
+	SLIDEJOIN_TESTS=long $(BIN)/pytest
+
+native-test: setup
+	$(BIN)/cmake -S . -B build/sanitized $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON \
+		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined >/dev/null
+	$(BIN)/cmake --build build/sanitized -j $(JOBS)
+	$(BIN)/ctest --test-dir build/sanitized --output-on-failure
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	$(BIN)/python tests/lint_imports.py
+
+stub: setup
+	$(BIN)/python -m nanobind.stubgen -q -m slidejoin._core -o src/slidejoin/_core.pyi
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(NATIVE)
+
+bench: setup peers
+	$(BIN)/slidejoin bench foundation
+
+# Programs that measure other libraries; those whose library is missing are left out.
+peers: setup
+	$(BIN)/cmake -S . -B build/peers $(CMAKE_FLAGS) -DSLIDEJOIN_PEERS=ON >/dev/null
+	$(BIN)/cmake --build build/peers -j $(JOBS)
+
+setup: $(VENV)/.built
+
+$(VENV)/.created:
+	@command -v $(PYTHON) >/dev/null || { echo "slidejoin needs Python 3.11 or newer: install python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slidejoin needs Python 3.11 or newer; $$($(PYTHON) --version) is too old"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "slidejoin needs Python's venv module: install python3-venv"; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null || { echo "slidejoin needs a C++20 compiler: install g++ or clang"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml
+	$(BIN)/pip install -q --disable-pip-version-check cmake ninja scikit-build-core nanobind
+	touch $@
+
+# The package is installed in place: changes of Python files need no step, those of the core a rebuild.
+$(VENV)/.built: $(VENV)/.installed $(SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,93 @@
+// Picks the instruction set's copy of the core, and holds what all copies share.
+#include "engine.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace slidejoin {
+
+namespace portable {
+std::unique_ptr<Engine> make(const JoinSpec& spec);
+}
+#if defined(__x86_64__)
+namespace avx2 {
+std::unique_ptr<Engine> make(const JoinSpec& spec);
+}
+namespace avx512 {
+std::unique_ptr<Engine> make(const JoinSpec& spec);
+}
+#endif
+
+const char* name(Level level) {
+    switch (level) {
+        case Level::portable:
+            return "portable";
+        case Level::avx2:
+            return "avx2";
+        case Level::avx512:
+            return "avx512";
+    }
+    return "unknown";
+}
+
+bool supported(Level level) {
+#if defined(__x86_64__)
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    switch (level) {
+        case Level::portable:
+            return true;
+        case Level::avx2:
+            return avx2;
+        case Level::avx512:
+            return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("avx512cd");
+    }
+#endif
+    return level == Level::portable;
+}
+
+std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {
+    if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
+#if defined(__x86_64__)
+    if (level == Level::avx512) return avx512::make(spec);
+    if (level == Level::avx2) return avx2::make(spec);
+#endif
+    return portable::make(spec);
+}
+
+Pairs::Pairs(Pairs&& from) noexcept { *this = std::move(from); }
+
+Pairs& Pairs::operator=(Pairs&& from) noexcept {
+    std::swap(left_, from.left_);
+    std::swap(right_, from.right_);
+    std::swap(size_, from.size_);
+    std::swap(capacity_, from.capacity_);
+    return *this;
+}
+
+Pairs::~Pairs() {
+    std::free(left_);
+    std::free(right_);
+}
+
+void Pairs::resize_storage(std::size_t capacity) {
+    const std::size_t bytes = std::max<std::size_t>(capacity, 1) * sizeof(std::int64_t);
+    for (std::int64_t** side : {&left_, &right_}) {
+        void* moved = std::realloc(*side, bytes);
+        if (!moved) throw std::bad_alloc();
+        *side = static_cast<std::int64_t*>(moved);
+    }
+    capacity_ = capacity;
+}
+
+void Pairs::grow(std::size_t count) { resize_storage(std::max(size_ + count, capacity_ + capacity_ / 2)); }
+
+void Pairs::fit() {
+    if (capacity_ > size_ + size_ / 8) resize_storage(size_);
+}
+
+}  // namespace slidejoin

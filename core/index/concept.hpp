@@ -1,0 +1,125 @@
+// What every index of a window can do, and how the join drivers speak to it.
+//
+// An index holds (key, position) entries of one side. Entries arrive in the order of their positions and are
+// forgotten in the same order. A probe finds the entries whose key lies in an interval and whose position is
+// visible; it may be asked while entries are stored that the probing tuple must not see, which is what makes
+// groups and batches exact. An index may keep entries that were forgotten, for at most 2^31 positions.
+#pragma once
+
+#include "../key.hpp"
+#include "../memory.hpp"
+#include "../simd.hpp"
+#include "../sort.hpp"
+#include "../window.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+// Arrivals that are located together, with their memory fetched ahead.
+inline constexpr std::size_t kGroup = 16;
+
+// Collects the relative positions of matches.
+class MatchList {
+  public:
+    std::size_t size() const { return size_; }
+    void clear() { size_ = 0; }
+    std::uint32_t* data() { return found_.data(); }
+    std::size_t bytes() const { return found_.bytes(); }
+
+    void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        found_.reserve(size_ + count + kBlock, size_);
+        size_ += select_positions(positions, count, visible, found_.data() + size_);
+    }
+
+    template <class Key>
+    void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
+                 Visible visible) {
+        found_.reserve(size_ + count + kBlock, size_);
+        size_ += select_entries(keys, positions, count, interval, visible, found_.data() + size_);
+    }
+
+  private:
+    Buffer<std::uint32_t> found_;
+    std::size_t size_ = 0;
+};
+
+// Counts matches.
+class MatchCount {
+  public:
+    std::size_t size() const { return size_; }
+    void clear() { size_ = 0; }
+
+    void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        size_ += tally_positions(positions, count, visible);
+    }
+
+    template <class Key>
+    void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
+                 Visible visible) {
+        size_ += tally_entries(keys, positions, count, interval, visible);
+    }
+
+  private:
+    std::size_t size_ = 0;
+};
+
+// One interval to look for, and, once probed, where its matches stand in the list.
+template <class Key>
+struct Task {
+    Interval<Key> interval;
+    Visible visible;
+    std::uint32_t arrival;  // number within the group or batch
+    bool partner_is_left;
+    std::size_t found_from;
+    std::size_t found_to;
+};
+
+template <class I, class Key>
+concept WindowIndex = requires(I index, const I constant, Key key, std::uint32_t position,
+                               Interval<Key> interval, Visible visible, MatchList list, MatchCount count) {
+    index.insert(key, position);
+    constant.probe(interval, visible, list);
+    constant.probe(interval, visible, count);
+    index.forget(position);              // positions before this one are never asked for again
+    constant.check(position, position);  // throws std::logic_error; holds positions [first, next)
+    { constant.bytes() } -> std::same_as<std::size_t>;
+};
+
+// Inserts entries, given in the order of their positions: whole batches or groups at a time where the index
+// knows how to order or overlap its memory accesses (insert_batch, insert_group), else one by one.
+template <class Key, class Index>
+inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t count) {
+    if constexpr (requires { index.insert_batch(entries, count); })
+        if (count > kGroup) return index.insert_batch(entries, count);
+    if constexpr (requires { index.insert_group(entries, count); })
+        if (count > 1 && count <= kGroup) return index.insert_group(entries, count);
+    for (std::size_t i = 0; i < count; ++i) index.insert(entries[i].key, entries[i].value);
+}
+
+// Probes the tasks whose numbers `order` lists, a group at a time where the index can (probe_group).
+template <class Key, class Index, class Matches>
+inline void probe_all(const Index& index, Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
+                      Matches& matches) {
+    if constexpr (requires { index.probe_group(tasks, order, count, matches); }) {
+        if (count > 1) {
+            for (std::size_t i = 0; i < count; i += kGroup)
+                index.probe_group(tasks, order + i, std::min(kGroup, count - i), matches);
+            return;
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        Task<Key>& task = tasks[order[i]];
+        task.found_from = matches.size();
+        index.probe(task.interval, task.visible, matches);
+        task.found_to = matches.size();
+    }
+}
+
+inline bool before(std::uint32_t a, std::uint32_t b) {  // positions less than 2^31 apart
+    return static_cast<std::int32_t>(a - b) < 0;
+}
+
+inline void require(bool holds, const char* what) {
+    if (!holds) throw std::logic_error(what);
+}
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

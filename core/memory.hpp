@@ -1,0 +1,144 @@
+// Memory of the core: cache-line aligned buffers that are not initialised, a pool of equal nodes, a
+// ring. Large blocks ask the system for huge pages.
+#pragma once
+
+#include "target.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+inline constexpr std::size_t kCacheLine = 64;
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+inline void* allocate_block(std::size_t bytes) {
+    const std::size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    void* block = std::aligned_alloc(alignment, bytes);
+    if (!block) throw std::bad_alloc();
+#if defined(__linux__)
+    if (alignment == kHugePage) madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+    return block;
+}
+
+struct FreeBlock {
+    void operator()(void* block) const { std::free(block); }
+};
+
+template <class T>
+class Buffer {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+  public:
+    Buffer() = default;
+    explicit Buffer(std::size_t capacity)
+        : data_(static_cast<T*>(allocate_block(capacity * sizeof(T)))), capacity_(capacity) {}
+
+    T* data() { return data_.get(); }
+    const T* data() const { return data_.get(); }
+    T& operator[](std::size_t i) { return data_.get()[i]; }
+    const T& operator[](std::size_t i) const { return data_.get()[i]; }
+    std::size_t capacity() const { return capacity_; }
+    std::size_t bytes() const { return capacity_ * sizeof(T); }
+
+    // Room for `needed` elements, keeping the first `used`; grows at least by half.
+    void reserve(std::size_t needed, std::size_t used = 0) {
+        if (needed <= capacity_) return;
+        Buffer larger(std::max(needed, capacity_ + capacity_ / 2));
+        if (used) std::memcpy(larger.data(), data(), used * sizeof(T));
+        *this = std::move(larger);
+    }
+
+  private:
+    std::unique_ptr<T, FreeBlock> data_;
+    std::size_t capacity_ = 0;
+};
+
+// Nodes of one size in slabs that double up to 2 MiB; freed nodes are used again, slabs stay.
+template <class Node>
+class Pool {
+  public:
+    // Afterwards `count` calls of take() cannot fail.
+    void reserve(std::size_t count) {
+        while (free_count_ < count) grow();
+    }
+
+    Node* take() {
+        if (!free_) grow();
+        Free* node = free_;
+        free_ = node->next;
+        --free_count_;
+        return new (node) Node;
+    }
+
+    void give_back(Node* node) {
+        free_ = new (node) Free{free_};
+        ++free_count_;
+    }
+
+    std::size_t bytes() const { return bytes_; }
+
+  private:
+    struct Free {
+        Free* next;
+    };
+    static_assert(sizeof(Node) >= sizeof(Free) && sizeof(Node) % kCacheLine == 0);
+
+    void grow() {
+        const std::size_t nodes = std::max<std::size_t>(1, next_slab_ / sizeof(Node));
+        slabs_.reserve(slabs_.size() + 1);
+        Buffer<std::byte> slab(nodes * sizeof(Node));
+        for (std::size_t i = nodes; i-- > 0;)
+            give_back(reinterpret_cast<Node*>(slab.data() + i * sizeof(Node)));
+        bytes_ += slab.bytes();
+        slabs_.push_back(std::move(slab));
+        next_slab_ = std::min(next_slab_ * 2, kHugePage);
+    }
+
+    Free* free_ = nullptr;
+    std::size_t free_count_ = 0;
+    std::size_t next_slab_ = 4096;
+    std::size_t bytes_ = 0;
+    std::vector<Buffer<std::byte>> slabs_;
+};
+
+// A growing first-in-first-out ring.
+template <class T>
+class Ring {
+  public:
+    std::size_t size() const { return size_; }
+    const T& operator[](std::size_t i) const { return data_[slot(i)]; }
+
+    void push(T value) {
+        if (size_ == data_.capacity()) grow();
+        data_[slot(size_++)] = value;
+    }
+
+    void drop(std::size_t count) {
+        head_ = slot(count);
+        size_ -= count;
+    }
+
+    // How many entries from entry i on lie contiguously in memory.
+    std::size_t run(std::size_t i) const { return std::min(size_ - i, data_.capacity() - slot(i)); }
+
+    std::size_t bytes() const { return data_.bytes(); }
+
+  private:
+    std::size_t slot(std::size_t i) const { return (head_ + i) & mask_; }
+
+    void grow() {
+        Buffer<T> larger(std::max<std::size_t>(64, data_.capacity() * 2));
+        for (std::size_t i = 0; i < size_; i += run(i))
+            std::memcpy(larger.data() + i, &(*this)[i], run(i) * sizeof(T));
+        data_ = std::move(larger);
+        head_ = 0;
+        mask_ = data_.capacity() - 1;
+    }
+
+    Buffer<T> data_;
+    std::size_t head_ = 0;
+    std::size_t size_ = 0;
+    std::size_t mask_ = 0;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,65 @@
+// Blocks of sixteen entries: unsigned comparisons into mask registers, packing in hardware.
+#pragma once
+
+#include "../window.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+inline constexpr std::size_t kBlock = 16;
+
+template <class Key>
+inline constexpr unsigned kKeyLanes = 64 / sizeof(Key);
+
+inline unsigned lane_count(unsigned mask) { return static_cast<unsigned>(__builtin_popcount(mask)); }
+
+template <class Key>
+inline __m512i broadcast(Key key) {
+    if constexpr (sizeof(Key) == 4) return _mm512_set1_epi32(static_cast<int>(key));
+    else return _mm512_set1_epi64(static_cast<long long>(key));
+}
+
+template <class Key>
+inline unsigned lanes_below(const Key* keys, Key key) {
+    if constexpr (sizeof(Key) == 4) return _mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys), broadcast(key));
+    else return _mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys), broadcast(key));
+}
+
+template <class Key>
+inline unsigned lanes_up_to(const Key* keys, Key key) {
+    if constexpr (sizeof(Key) == 4) return _mm512_cmple_epu32_mask(_mm512_loadu_si512(keys), broadcast(key));
+    else return _mm512_cmple_epu64_mask(_mm512_loadu_si512(keys), broadcast(key));
+}
+
+// low <= key <= high is one subtraction and one unsigned comparison: key - low <= high - low.
+template <class Key>
+inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
+    const __m512i low = broadcast(interval.low);
+    const __m512i span = broadcast(static_cast<Key>(interval.high - interval.low));
+    if constexpr (sizeof(Key) == 4) {
+        return _mm512_cmple_epu32_mask(_mm512_sub_epi32(_mm512_loadu_si512(keys), low), span);
+    } else {
+        const unsigned first = _mm512_cmple_epu64_mask(_mm512_sub_epi64(_mm512_loadu_si512(keys), low), span);
+        const unsigned second =
+            _mm512_cmple_epu64_mask(_mm512_sub_epi64(_mm512_loadu_si512(keys + 8), low), span);
+        return first | second << 8;
+    }
+}
+
+class PositionBlock {
+  public:
+    PositionBlock(const std::uint32_t* positions, Visible range)
+        : relative_(_mm512_sub_epi32(_mm512_loadu_si512(positions), broadcast(range.first))),
+          visible_(_mm512_cmplt_epu32_mask(relative_, broadcast(range.count))) {}
+
+    unsigned visible() const { return visible_; }
+
+    void store(std::uint32_t* out, unsigned chosen) const {
+        _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(static_cast<__mmask16>(chosen), relative_));
+    }
+
+  private:
+    __m512i relative_;
+    unsigned visible_;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,141 @@
+// The whole join, on every level of this processor, against a nested loop of ten lines.
+#include <limits>
+
+#include "../engine.hpp"
+#include "testing.hpp"
+
+using namespace slidejoin;
+
+struct Pair {
+    std::int64_t left, right;
+    bool operator==(const Pair&) const = default;
+};
+
+struct Input {
+    std::vector<std::uint8_t> sides;
+    std::vector<std::int32_t> keys;
+    std::vector<std::int64_t> times;
+};
+
+static Input make_input(std::size_t count, unsigned seed) {
+    testing::Random random(seed);
+    Input input;
+    std::int64_t time = -50;
+    for (std::size_t i = 0; i < count; ++i) {
+        input.sides.push_back(testing::below(random, 3) == 0);
+        input.keys.push_back(static_cast<std::int32_t>(testing::below(random, 60)) - 30);
+        input.times.push_back(time += static_cast<std::int64_t>(testing::below(random, 3)));
+    }
+    return input;
+}
+
+static std::vector<Pair> by_definition(const Input& input, const WindowSpec& window, int lower, int upper,
+                                       bool self_join) {
+    std::vector<Pair> pairs;
+    std::vector<std::size_t> rows[2];  // arrivals of each side
+    for (std::size_t i = 0; i < input.keys.size(); ++i) {
+        const int side = self_join ? 0 : input.sides[i];
+        const auto& met = rows[self_join ? 0 : 1 - side];
+        const std::uint64_t kept = (self_join ? 0 : 1 - side) == 0 ? window.left : window.right;
+        for (std::size_t p = 0; p < met.size(); ++p) {
+            if (window.kind == WindowKind::rows
+                    ? p + kept < met.size()
+                    : input.times[met[p]] < input.times[i] - static_cast<std::int64_t>(window.duration))
+                continue;
+            const auto matches = [&](int left, int right) {
+                return left + lower <= right && right <= left + upper;
+            };
+            const int key = input.keys[i], partner = input.keys[met[p]];
+            const auto own = static_cast<std::int64_t>(rows[side].size()),
+                       other = static_cast<std::int64_t>(p);
+            if (self_join) {
+                if (matches(partner, key)) pairs.push_back({other, own});
+                else if (matches(key, partner)) pairs.push_back({own, other});
+            } else if (side == 0 ? matches(key, partner) : matches(partner, key)) {
+                pairs.push_back(side == 0 ? Pair{own, other} : Pair{other, own});
+            }
+        }
+        rows[side].push_back(i);
+    }
+    return pairs;
+}
+
+static Bound bound(int value) {
+    return {value < 0 ? -1 : 0, static_cast<std::uint64_t>(std::int64_t{value}), 0.0};
+}
+
+TEST(all_levels_indexes_windows_and_groups) {
+    const Input input = make_input(700, 1);
+    const WindowSpec windows[] = {{WindowKind::rows, 40, 40, 0},
+                                  {WindowKind::rows, 3, 90, 0},
+                                  {WindowKind::rows, 1000, 1000, 0},
+                                  {WindowKind::time, 0, 0, 30}};
+    for (const WindowSpec& window : windows)
+        for (const bool self_join : {false, true}) {
+            if (self_join && window.left != window.right) continue;
+            for (const auto& [lower, upper] : {std::pair{-2, 3}, {0, 0}, {5, 9}, {-100, 100}}) {
+                const auto expected = by_definition(input, window, lower, upper, self_join);
+                for (const Level level : kLevels) {
+                    if (!supported(level)) continue;
+                    for (const IndexKind index : {IndexKind::nested_loop, IndexKind::b_tree})
+                        for (const std::uint32_t group : {1u, 5u, 16u, 17u, 200u}) {
+                            const auto engine = make_engine(
+                                {KeyType::int32, index, window, bound(lower), bound(upper), self_join, group},
+                                level);
+                            std::vector<Pair> found;
+                            for (std::size_t start = 0; start < input.keys.size(); start += 111) {
+                                const std::size_t count =
+                                    std::min<std::size_t>(111, input.keys.size() - start);
+                                Pairs pairs;
+                                engine->push({input.sides.data() + start, input.keys.data() + start,
+                                              input.times.data() + start, count, false},
+                                             &pairs);
+                                for (std::size_t i = 0; i < pairs.size(); ++i)
+                                    found.push_back({pairs.left()[i], pairs.right()[i]});
+                                engine->check();
+                            }
+                            CHECK(found == expected);
+                            CHECK_EQUAL(engine->stats().matches, expected.size());
+                        }
+                }
+            }
+        }
+}
+
+TEST(a_refused_batch_changes_nothing) {
+    const auto engine = make_engine(
+        {KeyType::int32, IndexKind::b_tree, {WindowKind::time, 0, 0, 10}, bound(0), bound(0), false, 16},
+        Level::portable);
+    const std::uint8_t sides[] = {0, 1, 0, 2};
+    const std::int32_t keys[] = {1, 1, 1, 1};
+    const std::int64_t times[] = {5, 6, 4, 7};
+    const auto refused = [&](std::size_t count) {
+        try {
+            engine->push({sides, keys, times, count, false}, nullptr);
+        } catch (const BatchError& error) {
+            return error.row;
+        }
+        return std::size_t{99};
+    };
+    CHECK_EQUAL(refused(4), 3u);
+    CHECK_EQUAL(refused(3), 2u);
+    CHECK_EQUAL(engine->stats().rows[0] + engine->stats().rows[1], 0u);
+    CHECK_EQUAL(engine->push({sides, keys, times, 2, false}, nullptr), 1u);
+    CHECK_EQUAL(engine->push({sides, keys, times + 3, 1, false}, nullptr), 1u);
+    CHECK_EQUAL(refused(1), 0u);  // 5 after 7
+}
+
+TEST(pairs_grow_and_fit) {
+    Pairs pairs;
+    for (int i = 0; i < 1000; ++i) {
+        pairs.reserve(3);
+        for (std::size_t k = 0; k < 2; ++k)
+            pairs.left()[pairs.size() + k] = pairs.right()[pairs.size() + k] = i;
+        pairs.add(2);
+    }
+    pairs.fit();
+    const Pairs moved = std::move(pairs);
+    CHECK_EQUAL(moved.size(), 2000u);
+    CHECK_EQUAL(moved.left()[1999], 999);
+    CHECK_EQUAL(moved.right()[0], 0);
+}

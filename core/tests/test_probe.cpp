@@ -1,0 +1,120 @@
+// Probe intervals are exactly the partners of the canonical form, left + lower <= right <= left + upper.
+#include "../target.hpp"
+#include "testing.hpp"
+
+SLIDEJOIN_TARGET_BEGIN
+
+#include "../probe.hpp"
+
+using namespace slidejoin::SLIDEJOIN_TARGET;
+
+TEST(every_int8_pair) {
+    for (int lower = -300; lower <= 300; lower += 17)
+        for (int upper = lower; upper <= lower + 60; upper += 13) {
+            const Band<std::int8_t> band(lower, upper);
+            for (int left = -128; left < 128; ++left)
+                for (int right = -128; right < 128; ++right) {
+                    const bool match = left + lower <= right && right <= left + upper;
+                    const auto l = encode(static_cast<std::int8_t>(left));
+                    const auto r = encode(static_cast<std::int8_t>(right));
+                    CHECK(band.partners(Side::left, l).contains(r) == match);
+                    CHECK(band.partners(Side::right, r).contains(l) == match);
+                }
+        }
+}
+
+template <class User>
+static void check_integer_ends() {
+    using Limits = std::numeric_limits<User>;
+    const __int128 span = static_cast<__int128>(Limits::max()) - Limits::min();
+    std::vector<User> keys;
+    for (int i = 0; i < 3; ++i) {
+        keys.push_back(static_cast<User>(Limits::min() + static_cast<User>(i)));
+        keys.push_back(static_cast<User>(Limits::max() - static_cast<User>(i)));
+        keys.push_back(static_cast<User>(i));
+    }
+    std::vector<__int128> offsets{0, 1, -1, span, -span, span - 1, 1 - span, span + 1, -span - 1};
+    for (const __int128 lower : offsets)
+        for (const __int128 upper : offsets) {
+            if (lower > upper) continue;
+            const Band<User> band(static_cast<Offset<User>>(lower), static_cast<Offset<User>>(upper));
+            for (const User left : keys)
+                for (const User right : keys) {
+                    const __int128 difference = static_cast<__int128>(right) - left;
+                    const bool match = lower <= difference && difference <= upper;
+                    CHECK(band.partners(Side::left, encode(left)).contains(encode(right)) == match);
+                    CHECK(band.partners(Side::right, encode(right)).contains(encode(left)) == match);
+                }
+        }
+}
+
+TEST(integers_at_the_ends_of_their_types) {
+    check_integer_ends<std::int32_t>();
+    check_integer_ends<std::uint32_t>();
+    check_integer_ends<std::int64_t>();
+    check_integer_ends<std::uint64_t>();
+}
+
+template <class User>
+static void check_floats() {
+    using Limits = std::numeric_limits<User>;
+    testing::Random random(11);
+    const auto any = [&]() -> User {
+        switch (testing::below(random, 8)) {
+            case 0:
+                return std::bit_cast<User>(static_cast<Encoded<User>>(random()));
+            case 1:
+                return Limits::infinity();
+            case 2:
+                return -Limits::infinity();
+            case 3:
+                return Limits::max() / static_cast<User>(1 + testing::below(random, 4));
+            case 4:
+                return static_cast<User>(testing::below(random, 3)) * Limits::denorm_min();
+            case 5:
+                return static_cast<User>(testing::below(random, 100)) / 10;
+            case 6:
+                return -static_cast<User>(testing::below(random, 100)) / 10;
+            default:
+                return static_cast<User>(testing::below(random, 1000)) * User(1e7);
+        }
+    };
+    int tried = 0;
+    while (tried < 20000) {
+        const User a = any(), b = any(), left = any(), other = any();
+        if (!std::isfinite(a) || !std::isfinite(b) || is_null(left) || is_null(other)) continue;
+        ++tried;
+        const User lower = std::min(a, b), upper = std::max(a, b);
+        const Band<User> band(lower, upper);
+        // Keys around the ends of the interval are where a wrong rounding shows.
+        std::vector<User> rights{other, left + lower, left + upper};
+        for (int i = 0; i < 2; ++i) {
+            rights.push_back(std::nextafter(rights[1], i ? Limits::infinity() : -Limits::infinity()));
+            rights.push_back(std::nextafter(rights[2], i ? Limits::infinity() : -Limits::infinity()));
+        }
+        for (const User right : rights) {
+            if (is_null(right)) continue;
+            const bool match = left + lower <= right && right <= left + upper;
+            CHECK(band.partners(Side::left, encode(left)).contains(encode(right)) == match);
+            const auto lefts = band.partners(Side::right, encode(right));
+            CHECK(lefts.contains(encode(left)) == match);
+            if (lefts.empty()) continue;
+            // Both ends belong to the interval, their outer neighbours do not.
+            const auto holds = [&](Encoded<User> key) {
+                const User x = decode<User>(key);
+                return x + lower <= right && right <= x + upper;
+            };
+            CHECK(holds(lefts.low) && holds(lefts.high));
+            if (lefts.low > encode(-Limits::infinity())) CHECK(!holds(lefts.low - 1));
+            if (lefts.high < encode(Limits::infinity())) CHECK(!holds(lefts.high + 1));
+        }
+    }
+}
+
+TEST(floats_follow_the_sum_form) {
+    check_floats<float>();
+    check_floats<double>();
+    const Band<double> band(0.0, 0.3);
+    CHECK(band.partners(Side::right, encode(0.4)).contains(encode(0.1)));  // though 0.4 - 0.1 > 0.3
+}
+SLIDEJOIN_TARGET_END

@@ -1,0 +1,37 @@
+// The radix sort against std::stable_sort.
+#include "../target.hpp"
+#include "testing.hpp"
+
+SLIDEJOIN_TARGET_BEGIN
+
+#include "../sort.hpp"
+
+using namespace slidejoin::SLIDEJOIN_TARGET;
+
+template <class Key>
+static void check_sort() {
+    testing::Random random(9);
+    Buffer<Entry<Key>> scratch;
+    for (const std::size_t count : {0, 1, 2, 31, 32, 33, 100, 1000, 5000})
+        for (int bits = 1; bits <= static_cast<int>(8 * sizeof(Key)); bits += 9) {
+            std::vector<Entry<Key>> entries(count);
+            for (std::size_t i = 0; i < count; ++i)
+                entries[i] = {static_cast<Key>(static_cast<Key>(random()) >>
+                                               (8 * sizeof(Key) - static_cast<unsigned>(bits))),
+                              static_cast<std::uint32_t>(i)};
+            auto expected = entries;
+            std::stable_sort(expected.begin(), expected.end(),
+                             [](const auto& a, const auto& b) { return a.key < b.key; });
+            sort_entries(entries.data(), count, scratch);
+            for (std::size_t i = 0; i < count; ++i) {
+                CHECK_EQUAL(entries[i].key, expected[i].key);
+                CHECK_EQUAL(entries[i].value, expected[i].value);
+            }
+        }
+}
+
+TEST(entries_are_sorted_stably) {
+    check_sort<std::uint32_t>();
+    check_sort<std::uint64_t>();
+}
+SLIDEJOIN_TARGET_END

@@ -1,0 +1,241 @@
+"""The known answers: joins whose results other systems' test suites state as facts.
+
+A case is plain data: what is joined, the steps, and what each step must bring out, in the values
+that were pushed. An engine is a small driver that understands the steps, so a new engine is held
+to the same answers by one more entry in `ENGINES`.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import pytest
+
+from slidejoin import reference
+
+LEFT, RIGHT = reference.LEFT, reference.RIGHT
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is joined: a predicate and a window, each as a name and its arguments."""
+
+    on: tuple[Any, ...]
+    window: tuple[Any, ...]
+    self_join: bool = False
+
+
+class Engine(Protocol):
+    """The least that an engine must do to be asked the known answers."""
+
+    def push(self, side: int, key: Any, ts: int) -> Sequence[tuple[int | None, int | None]]: ...
+    def advance(self, to: int) -> Sequence[tuple[int | None, int | None]]: ...
+    def restart(self) -> None: ...
+    @property
+    def stats(self) -> dict[str, Any]: ...
+
+
+class ReferenceEngine:
+    """The reference behind the steps of a case."""
+
+    windows: ClassVar = {
+        "rows": reference.Rows,
+        "within": reference.Within,
+        "interval": reference.Interval,
+    }
+
+    def __init__(self, question: Question) -> None:
+        name, *arguments = question.window
+        self._join = reference.ReferenceJoin(
+            self._predicate(question.on),
+            self.windows[name](*arguments),
+            "inner",
+            question.self_join,
+        )
+
+    def _predicate(self, on: tuple[Any, ...]) -> reference.Predicate:
+        name, *arguments = on
+        if name == "all_of":
+            return reference.all_of(*(self._predicate(part) for part in arguments))
+        return getattr(reference, name)(*arguments)
+
+    def push(self, side: int, key: Any, ts: int) -> list[reference.Result]:
+        return self._join.push(side, key, ts)
+
+    def advance(self, to: int) -> list[reference.Result]:
+        return self._join.advance(to)
+
+    def restart(self) -> None:
+        self._join = copy.deepcopy(self._join)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        return self._join.stats
+
+
+ENGINES: dict[str, Callable[[Question], Engine]] = {"reference": ReferenceEngine}
+
+
+@dataclass
+class Run:
+    """An engine and the values behind its positions."""
+
+    engine: Engine
+    self_join: bool = False
+    values: tuple[list[Any], list[Any]] = field(default_factory=lambda: ([], []))
+
+    def push(self, side: int, key: Any, ts: int = 0, label: Any = None) -> list[tuple[Any, Any]]:
+        """Push one row and return its pairs as values; a late row takes no position."""
+        late_before = self.late()
+        results = self.engine.push(side, key, ts)
+        if self.late() == late_before:
+            self.values[side].append(key if label is None else label)
+        rights = self.values[LEFT if self.self_join else RIGHT]
+        return [(self.values[LEFT][left], rights[right]) for left, right in results]
+
+    def times(self, side: int, *times: int) -> list[tuple[int, int]]:
+        """Push rows that are nothing but a time."""
+        return [pair for time in times for pair in self.push(side, time, time)]
+
+    def late(self) -> tuple[int, int]:
+        return self.engine.stats["late_left"], self.engine.stats["late_right"]
+
+    def stored(self) -> tuple[int, int]:
+        return self.engine.stats["stored_left"], self.engine.stats["stored_right"]
+
+
+@pytest.fixture(params=ENGINES)
+def start(request: pytest.FixtureRequest) -> Callable[[Question], Run]:
+    """Return a function that starts a run of one engine."""
+    engine = ENGINES[request.param]
+    return lambda question: Run(engine(question), question.self_join)
+
+
+def time_band(lower: int, upper: int) -> list[Question]:
+    """Ask for `lower <= right.t - left.t <= upper` by event time, and by key in a long window."""
+    return [
+        Question(on=("band", -(10**6), 10**6), window=("interval", -lower, upper)),
+        Question(on=("band", lower, upper), window=("rows", 100, 100)),
+    ]
+
+
+def event_time(lower: int, upper: int) -> Question:
+    return time_band(lower, upper)[0]
+
+
+def near(left: range, right: range, lower: int, upper: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in left for j in right if lower <= j - i <= upper]
+
+
+INTERLEAVINGS = {
+    "left first": [(LEFT, t) for t in range(1, 5)] + [(RIGHT, t) for t in range(1, 5)],
+    "right first": [(RIGHT, t) for t in range(1, 5)] + [(LEFT, t) for t in range(1, 5)],
+    "in turn": [(side, t) for t in range(1, 5) for side in (LEFT, RIGHT)],
+    "backwards": [(side, t) for t in range(4, 0, -1) for side in (RIGHT, LEFT)],
+}
+FOUR_BY_FOUR = {
+    "1": (1, 2, [(1, 2), (1, 3), (2, 3), (2, 4), (3, 4)]),
+    "1 mirrored": (-2, -1, [(2, 1), (3, 1), (3, 2), (4, 2), (4, 3)]),
+    "2": (-1, 1, near(range(1, 5), range(1, 5), -1, 1)),
+}
+
+
+@pytest.mark.parametrize("arrivals", INTERLEAVINGS.values(), ids=INTERLEAVINGS)
+@pytest.mark.parametrize("case", FOUR_BY_FOUR.values(), ids=FOUR_BY_FOUR)
+@pytest.mark.parametrize("form", [0, 1], ids=["by time", "by key"])
+def test_1_and_2_four_by_four(start, case, arrivals, form):
+    lower, upper, expected = case
+    run = start(time_band(lower, upper)[form])
+    assert sorted(p for side, t in arrivals for p in run.times(side, t)) == expected
+
+
+def test_2_has_ten_pairs():
+    assert len(FOUR_BY_FOUR["2"][2]) == 10
+
+
+def test_3_rows_kept_as_the_watermark_moves(start):
+    run = start(event_time(-1, 0))
+    run.times(LEFT, *range(1, 6))
+    run.times(RIGHT, *range(1, 6))
+    kept = []
+    for watermark in (1, 4, 6):
+        run.engine.advance(watermark)
+        kept.append(run.stored())
+    assert kept == [(4, 5), (1, 2), (0, 0)]
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["by time", "by key"])
+def test_4_restart_loses_and_repeats_nothing(start, form):
+    run = start(time_band(-1, 1)[form])
+    before = [p for t in (1, 2, 3) for side in (LEFT, RIGHT) for p in run.times(side, t)]
+    assert sorted(before) == near(range(1, 4), range(1, 4), -1, 1)
+    assert len(before) == 7
+    run.engine.restart()
+    assert run.times(LEFT, 4) + run.times(RIGHT, 4) == [(4, 3), (3, 4), (4, 4)]
+
+
+def test_5_late_rows_meet_nobody(start):
+    run = start(event_time(-1, 1))
+    run.engine.advance(3)
+    assert run.times(LEFT, 1) + run.times(RIGHT, 2) == []
+    assert run.late() == (1, 1)
+    assert run.times(LEFT, 4, 5) + run.times(RIGHT, 4, 5) == [(4, 4), (5, 4), (4, 5), (5, 5)]
+    assert run.late() == (1, 1)
+
+
+def test_6_disorder_between_watermarks(start):
+    run = start(event_time(-1, 1))
+    pairs = run.times(LEFT, 5, 1, 4, 3, 2) + run.times(RIGHT, 2, 1, 3, 4, 5)
+    run.engine.advance(5)
+    pairs += run.times(LEFT, 9, 8, 7, 6) + run.times(RIGHT, 8, 7, 9, 6)
+    assert sorted(pairs) == near(range(1, 10), range(1, 10), -1, 1)
+    assert len(pairs) == 25
+
+
+def test_7_asymmetric_bounds_and_late_rows(start):
+    run = start(event_time(-5, 10))
+    run.times(LEFT, 20)
+    assert run.times(RIGHT, 14, 15, 25, 26, 30, 31) == [(20, t) for t in (15, 25, 26, 30)]
+    run.times(RIGHT, 60)
+    assert run.times(LEFT, 49, 50, 65, 66) == [(50, 60), (65, 60)]
+
+    run.engine.advance(30)
+    assert run.times(LEFT, 30) == []
+    assert run.late() == (1, 0)
+    assert run.times(LEFT, 31) == [(31, 26), (31, 30), (31, 31)]
+
+    assert run.times(RIGHT, 80) == []
+    run.engine.advance(46)
+    assert run.times(RIGHT, 46) == []
+    assert run.late() == (1, 1)
+    assert run.times(RIGHT, 50) == [(49, 50), (50, 50)]
+
+
+@pytest.mark.parametrize(("distance", "pairs"), [(1, 3), (2, 7), (3, 12)])
+@pytest.mark.parametrize("form", [0, 1], ids=["by time", "by key"])
+@pytest.mark.parametrize("first", [LEFT, RIGHT])
+def test_8_number_of_pairs_within_a_distance(start, distance, pairs, form, first):
+    times = {LEFT: (-1, 0, 2, 3, 7, 13), RIGHT: (2, 5, 6, 10, 15)}
+    run = start(time_band(-distance, distance)[form])
+    second = 1 - first
+    assert len(run.times(first, *times[first]) + run.times(second, *times[second])) == pairs
+
+
+def test_9_two_inequalities_in_a_self_join(start):
+    question = Question(("all_of", ("greater",), ("less",)), ("rows", 10, 10), self_join=True)
+    run = start(question)
+    west = {"s1": (100, 6), "s2": (140, 11), "s3": (80, 10), "s4": (90, 5)}
+    pairs = [p for name, row in west.items() for p in run.push(LEFT, row, label=name)]
+    assert sorted(pairs) == [("s1", "s3"), ("s4", "s3")]
+
+
+@pytest.mark.parametrize("window", [("interval", 100, 100), ("within", 100)])
+def test_10_equality_within_a_hundred(start, window):
+    run = start(Question(("equal",), window))
+    for key in range(4):
+        assert run.push(LEFT, key, 1000 + key) == []
+    at_1100 = [pair for key in range(4) for pair in run.push(RIGHT, key, 1100)]
+    at_1101 = [pair for key in range(4) for pair in run.push(RIGHT, key, 1101)]
+    assert at_1100 == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert at_1101 == [(1, 1), (2, 2), (3, 3)]

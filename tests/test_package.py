@@ -1,0 +1,77 @@
+"""The package as users get it: names, types, silence, and a binary that runs on every processor."""
+
+import logging
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import slidejoin
+from slidejoin import _core
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def test_stub_of_the_native_module_is_current(tmp_path):
+    fresh = tmp_path / "_core.pyi"
+    subprocess.run(
+        [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "slidejoin._core", "-o", fresh], check=True
+    )
+    committed = ROOT / "src" / "slidejoin" / "_core.pyi"
+    assert committed.read_text() == fresh.read_text(), "run: make stub"
+
+
+def test_public_names():
+    assert all(hasattr(slidejoin, name) for name in slidejoin.__all__)
+    for name in ("SpecError", "SchemaError", "OrderError", "StateError", "CapacityError", "UsageError"):
+        assert issubclass(getattr(slidejoin, name), slidejoin.Error)
+    assert (ROOT / "src" / "slidejoin" / "py.typed").exists()
+
+
+def test_version_is_said_once():
+    assert f'version = "{slidejoin.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_logging_is_silent_by_default():
+    handlers = logging.getLogger("slidejoin").handlers
+    assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
+
+
+def test_importing_needs_no_extras():
+    """The library works with NumPy alone; typer, rich and the benchmarks stay out."""
+    extras = ("typer", "rich", "duckdb", "pyarrow")
+    code = f"import sys, slidejoin; print([name for name in {extras} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(
+    not shutil.which("objdump") or "avx2" not in _core.levels(),
+    reason="needs binutils and an x86-64 processor",
+)
+def test_shared_code_uses_baseline_instructions_only():
+    """Functions outside the namespaces of the levels must run on any x86-64 processor.
+
+    The linker keeps one copy of a template that several levels instantiate; were it compiled for
+    AVX, older machines would crash in it.
+    """
+    listing = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", "-C", _core.__file__],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    function, wrong, fast = "", set(), 0
+    for line in listing.splitlines():
+        if header := re.match(r"^[0-9a-f]+ <(.*)>:$", line):
+            function = header[1]
+        elif re.search(r"\t(v[a-z]\w*|k(mov|and|or|test|not)\w*) ", line + " "):
+            if "slidejoin::avx" in function:
+                fast += 1
+            else:
+                wrong.add(function)
+    assert not wrong
+    assert fast > 1000, "the listing shows no vector code at all: is the module stripped?"
