@@ -41,7 +41,7 @@ format: setup
 	$(BIN)/clang-format -i $(NATIVE)
 
 bench: setup peers
-	$(BIN)/slidejoin bench foundation
+	$(BIN)/slidejoin bench foundation --json benchmarks/results/foundation.json
 
 # Programs that measure other libraries; those whose library is missing are left out.
 peers: setup
@@ -59,7 +59,7 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check cmake ninja scikit-build-core nanobind
+	$(BIN)/pip install -q --disable-pip-version-check cmake ninja scikit-build-core nanobind numpy
 	touch $@
 
 # The package is installed in place: changes of Python files need no step, those of the core a rebuild.

@@ -108,13 +108,18 @@ struct BrokenJoin : std::runtime_error {
     BrokenJoin() : std::runtime_error("an earlier push ran out of memory; this join cannot go on") {}
 };
 
+// A structure contradicts itself: a defect of this library.
+struct BrokenInvariant : std::logic_error {
+    using std::logic_error::logic_error;
+};
+
 class Engine {
   public:
     virtual ~Engine() = default;
     // Joins the batch and appends its matches to `pairs`; with nullptr they are only counted.
     virtual std::uint64_t push(const Batch& batch, Pairs* pairs) = 0;
     virtual Stats stats() = 0;
-    // Throws std::logic_error where a structure breaks its own invariants. O(n).
+    // Throws BrokenInvariant where a structure contradicts itself. O(n).
     virtual void check() = 0;
 };
 

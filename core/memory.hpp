@@ -9,20 +9,47 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 inline constexpr std::size_t kCacheLine = 64;
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-inline void* allocate_block(std::size_t bytes) {
-    const std::size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
-    bytes = (bytes + alignment - 1) / alignment * alignment;
-    void* block = std::aligned_alloc(alignment, bytes);
-    if (!block) throw std::bad_alloc();
 #if defined(__linux__)
-    if (alignment == kHugePage) madvise(block, bytes, MADV_HUGEPAGE);
+// Large blocks come straight from the system: pages that malloc hands out again have been touched before, and
+// those the system no longer turns into huge ones.
+inline void* map_block(std::size_t bytes) {
+    void* mapped =
+        mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    char* start = static_cast<char*>(mapped);
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(start) % kHugePage;
+    if (before) munmap(start, before);
+    munmap(start + before + bytes, kHugePage - before);
+    madvise(start + before, bytes, MADV_HUGEPAGE);
+    return start + before;
+}
 #endif
+
+inline std::size_t block_bytes(std::size_t bytes) {
+    const std::size_t unit = bytes >= kHugePage ? kHugePage : kCacheLine;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+inline void* allocate_block(std::size_t bytes) {
+    bytes = block_bytes(bytes);
+#if defined(__linux__)
+    if (bytes >= kHugePage) return map_block(bytes);
+#endif
+    void* block = std::aligned_alloc(kCacheLine, bytes);
+    if (!block) throw std::bad_alloc();
     return block;
 }
 
-struct FreeBlock {
-    void operator()(void* block) const { std::free(block); }
-};
+inline void free_block(void* block, std::size_t bytes) {
+#if defined(__linux__)
+    if (bytes >= kHugePage) {
+        munmap(block, block_bytes(bytes));
+        return;
+    }
+#endif
+    (void)bytes;
+    std::free(block);
+}
 
 template <class T>
 class Buffer {
@@ -32,11 +59,19 @@ class Buffer {
     Buffer() = default;
     explicit Buffer(std::size_t capacity)
         : data_(static_cast<T*>(allocate_block(capacity * sizeof(T)))), capacity_(capacity) {}
+    Buffer(Buffer&& from) noexcept { swap(from); }
+    Buffer& operator=(Buffer&& from) noexcept {
+        swap(from);
+        return *this;
+    }
+    ~Buffer() {
+        if (data_) free_block(data_, bytes());
+    }
 
-    T* data() { return data_.get(); }
-    const T* data() const { return data_.get(); }
-    T& operator[](std::size_t i) { return data_.get()[i]; }
-    const T& operator[](std::size_t i) const { return data_.get()[i]; }
+    T* data() { return data_; }
+    const T* data() const { return data_; }
+    T& operator[](std::size_t i) { return data_[i]; }
+    const T& operator[](std::size_t i) const { return data_[i]; }
     std::size_t capacity() const { return capacity_; }
     std::size_t bytes() const { return capacity_ * sizeof(T); }
 
@@ -49,7 +84,12 @@ class Buffer {
     }
 
   private:
-    std::unique_ptr<T, FreeBlock> data_;
+    void swap(Buffer& with) {
+        std::swap(data_, with.data_);
+        std::swap(capacity_, with.capacity_);
+    }
+
+    T* data_ = nullptr;
     std::size_t capacity_ = 0;
 };
 

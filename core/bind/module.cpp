@@ -8,6 +8,9 @@
 
 #include <atomic>
 
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
 #include "../engine.hpp"
 
 namespace nb = nanobind;
@@ -19,7 +22,6 @@ namespace {
 template <class T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyColumn = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Positions = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
 
 struct KeyName {
     const char* name;
@@ -66,6 +68,21 @@ Level level_of(const std::string& wanted) {
     throw nb::python_error();
 }
 
+// Calls into the core, its errors turned into those of the package.
+template <class Call>
+auto translated(Call call) {
+    try {
+        return call();
+    } catch (const BatchError& error) {
+        const char* names[] = {"SchemaError", "OrderError", "CapacityError"};
+        raise(names[static_cast<int>(error.kind)], error.what());
+    } catch (const BrokenJoin& error) {
+        raise("StateError", error.what());
+    } catch (const BrokenInvariant& error) {
+        raise("StateError", error.what());
+    }
+}
+
 class NativeJoin {
   public:
     using Offset = std::tuple<std::int64_t, std::uint64_t, double>;
@@ -89,9 +106,8 @@ class NativeJoin {
         auto* pairs = new Pairs;
         nb::capsule owner(pairs, [](void* p) noexcept { delete static_cast<Pairs*>(p); });
         run(sides, keys, times, null_times, pairs);
-        const std::size_t shape[] = {pairs->size()};
-        return nb::make_tuple(Positions(pairs->left(), 1, shape, owner),
-                              Positions(pairs->right(), 1, shape, owner));
+        return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
+                              positions(pairs->right(), pairs->size(), owner));
     }
 
     std::uint64_t count(nb::object sides, const AnyColumn& keys, nb::object times, bool null_times) {
@@ -115,11 +131,7 @@ class NativeJoin {
 
     void check() {
         const Turn turn(*this);
-        try {
-            engine_->check();
-        } catch (const std::logic_error& error) {
-            raise("StateError", error.what());
-        }
+        translated([&] { engine_->check(); });
     }
 
   private:
@@ -136,6 +148,18 @@ class NativeJoin {
         std::atomic<bool>& busy_;
     };
 
+    // An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time,
+    // which is what a push of one tuple mostly consists of.
+    static nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& owner) {
+        const npy_intp shape[] = {static_cast<npy_intp>(size)};
+        PyObject* array = data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data)
+                               : PyArray_SimpleNew(1, shape, NPY_INT64);
+        if (!array) throw nb::python_error();
+        if (data)
+            PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), nb::object(owner).release().ptr());
+        return nb::steal(array);
+    }
+
     static Bound bound(const Offset& offset) {
         return {std::get<0>(offset), std::get<1>(offset), std::get<2>(offset)};
     }
@@ -150,24 +174,12 @@ class NativeJoin {
         if (time_window_) batch.times = column(times, time_column, batch.size);
         else if (!times.is_none()) throw nb::type_error("times for a window of rows");
         const Turn turn(*this);
-        try {
+        return translated([&] {
             nb::gil_scoped_release released;
             const std::uint64_t found = engine_->push(batch, pairs);
             if (pairs) pairs->fit();
             return found;
-        } catch (const BatchError& error) {
-            switch (error.kind) {
-                case BatchError::Kind::side:
-                    raise("SchemaError", error.what());
-                case BatchError::Kind::order:
-                    raise("OrderError", error.what());
-                case BatchError::Kind::capacity:
-                    raise("CapacityError", error.what());
-            }
-            throw;
-        } catch (const BrokenJoin& error) {
-            raise("StateError", error.what());
-        }
+        });
     }
 
     template <class T>
@@ -194,6 +206,7 @@ std::vector<std::string> names_of(const Names& entries) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+    if (PyArray_ImportNumPyAPI() < 0) throw nb::python_error();
     m.doc() = "The native core of slidejoin. Use slidejoin.NumericJoin.";
     m.def(
         "levels",

@@ -80,7 +80,7 @@ concept WindowIndex = requires(I index, const I constant, Key key, std::uint32_t
     constant.probe(interval, visible, list);
     constant.probe(interval, visible, count);
     index.forget(position);              // positions before this one are never asked for again
-    constant.check(position, position);  // throws std::logic_error; holds positions [first, next)
+    constant.check(position, position);  // throws BrokenInvariant; holds positions [first, next)
     { constant.bytes() } -> std::same_as<std::size_t>;
 };
 
@@ -119,7 +119,7 @@ inline bool before(std::uint32_t a, std::uint32_t b) {  // positions less than 2
 }
 
 inline void require(bool holds, const char* what) {
-    if (!holds) throw std::logic_error(what);
+    if (!holds) throw BrokenInvariant(what);
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

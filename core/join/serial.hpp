@@ -154,18 +154,20 @@ class SerialJoin final : public Engine {
         }
     }
 
+    // Empties the lists of the group before and makes room for `count` arrivals.
     void reserve(std::size_t count) {
+        task_count_ = 0;
+        for (int i = 0; i < 2; ++i) entry_count_[i] = order_count_[i] = 0;
+        if (count <= places_.capacity()) return;
         keys_.reserve(count);
         nulls_.reserve(count);
         intervals_.reserve(2 * count);
-        places_.reserve(count);
         tasks_.reserve(3 * count);
-        task_count_ = 0;
         for (int i = 0; i < 2; ++i) {
             entries_[i].reserve(count);
             order_[i].reserve(3 * count);
-            entry_count_[i] = order_count_[i] = 0;
         }
+        places_.reserve(count);  // the last one: its capacity speaks for all
     }
 
     void add_task(Interval<Key> interval, const Place& place, std::uint32_t arrival, bool partner_is_left) {

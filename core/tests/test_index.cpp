@@ -152,7 +152,7 @@ TEST(a_broken_chain_is_noticed) {
     bool noticed = false;
     try {
         fifo.check(6, 7);
-    } catch (const std::logic_error&) {
+    } catch (const slidejoin::BrokenInvariant&) {
         noticed = true;
     }
     CHECK(noticed);

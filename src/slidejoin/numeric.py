@@ -126,8 +126,7 @@ class NumericJoin:
             Positions of the tuples of each match: results of an earlier arrival first, those of one arrival
             by the position of its partner.
         """
-        left, right = self._run(self._native.push, sides, keys, times)
-        return left.view(np.int64), right.view(np.int64)
+        return self._run(self._native.push, sides, keys, times)
 
     def count(self, sides: ArrayLike | None, keys: ArrayLike, times: ArrayLike | None = None) -> int:
         """Join a batch as :meth:`push` does, but only count its matches."""

@@ -334,9 +334,7 @@ class TestInterval:
         random.Random(1).shuffle(rows)
         at = [[row.ts for row in rows if row.side == side] for side in (LEFT, RIGHT)]
         results = reference.join(rows, always, Interval(before, after))
-        found = [
-            (at[LEFT][i], at[RIGHT][j]) for results_of_one in results for i, j in results_of_one
-        ]
+        found = [(at[LEFT][i], at[RIGHT][j]) for results_of_one in results for i, j in results_of_one]
         assert sorted(found) == sorted(expected)
 
     def test_the_watermark_is_the_slower_side_less_the_lateness(self):
@@ -555,9 +553,7 @@ class TestOrder:
         swapped_finals = [(0, 0), (1, 0), (3, None), (2, None), (4, 1)]
         final_first = [(2, None), (0, 0), (1, 0), (3, None), (4, 1)]
         later_first = [(4, 1), (0, 0), (1, 0), (2, None), (3, None)]
-        assert [
-            agrees(exact, expected, order, "left") for order in ("none", "arrival", "full")
-        ] == [
+        assert [agrees(exact, expected, order, "left") for order in ("none", "arrival", "full")] == [
             True,
             True,
             True,
@@ -847,9 +843,7 @@ class TestCounters:
         assert join.stats["matches"] == 4
         assert stored(join) == (3, 2)
 
-    @pytest.mark.parametrize(
-        "window", [Rows(3, 5), Within(4), Within(4, "self"), Interval(3, 5, 2)]
-    )
+    @pytest.mark.parametrize("window", [Rows(3, 5), Within(4), Within(4, "self"), Interval(3, 5, 2)])
     def test_stored_counts_exactly_the_rows_that_may_still_match(self, window):
         """A probe of everything, at the earliest time that may still come, meets what is stored."""
         generator = random.Random(5)

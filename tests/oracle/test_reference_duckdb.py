@@ -83,9 +83,7 @@ def load(database, arrivals, on, window, self_join=False):
     before the row, `dead` for a row that can never match, `watermark` after the row.
     """
     keys = [f"k{i} {sql_type}" for i, sql_type in enumerate(on.types)]
-    database.execute(
-        f"CREATE OR REPLACE TABLE raw (number INT, side INT, ts BIGINT, {', '.join(keys)})"
-    )
+    database.execute(f"CREATE OR REPLACE TABLE raw (number INT, side INT, ts BIGINT, {', '.join(keys)})")
     rows = [
         (number, LEFT if self_join else row.side, row.ts, *parts(row.key, on))
         for number, row in enumerate(arrivals)
@@ -99,9 +97,7 @@ def load(database, arrivals, on, window, self_join=False):
     sides = (LEFT,) if self_join else (LEFT, RIGHT)
     seen = [f"max(ts) FILTER (side = {side}) OVER (ORDER BY number)" for side in sides]
     # `least` skips nulls, but a side without rows must hold the watermark back.
-    slowest = (
-        f"CASE WHEN {' IS NULL OR '.join(seen)} IS NULL THEN NULL ELSE least({', '.join(seen)}) END"
-    )
+    slowest = f"CASE WHEN {' IS NULL OR '.join(seen)} IS NULL THEN NULL ELSE least({', '.join(seen)}) END"
     dead = [f"k{i} IS NULL" for i in range(len(on.types))]
     dead += [f"isnan(k{i})" for i, name in enumerate(on.types) if name in ("DOUBLE", "FLOAT")]
     if not isinstance(window, Rows):
@@ -128,9 +124,7 @@ def load(database, arrivals, on, window, self_join=False):
     """)
     database.execute("CREATE OR REPLACE VIEW l AS SELECT * FROM admitted WHERE side = 0")
     right_side = 0 if self_join else 1
-    database.execute(
-        f"CREATE OR REPLACE VIEW r AS SELECT * FROM admitted WHERE side = {right_side}"
-    )
+    database.execute(f"CREATE OR REPLACE VIEW r AS SELECT * FROM admitted WHERE side = {right_side}")
 
 
 def parts(key, on):
@@ -393,9 +387,7 @@ def test_conjunctions(database, window):
 def test_self_joins(database, window, on):
     arrivals = arrivals_of(random.Random(5), 60, small_key, window)
     load(database, arrivals, on, window, self_join=True)
-    both_ways = (
-        f"SELECT l.pos AS a, r.pos AS b FROM l JOIN r ON ({on.sql}) AND {window_sql(window, LEFT)}"
-    )
+    both_ways = f"SELECT l.pos AS a, r.pos AS b FROM l JOIN r ON ({on.sql}) AND {window_sql(window, LEFT)}"
     expected = database.execute(f"""
         WITH held AS ({both_ways})
         SELECT a, b FROM held

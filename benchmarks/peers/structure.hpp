@@ -1,0 +1,67 @@
+// What a structure under measurement does: join the next arrivals in pushes of a given size.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine.hpp"
+#include "workload.hpp"
+
+namespace peers {
+
+using slidejoin::Pairs;
+
+struct Found {
+    double seconds = 0;
+    std::uint64_t matches = 0;
+    std::uint64_t left_sum = 0;  // of the positions, modulo 2^64; zero where matches are only counted
+    std::uint64_t right_sum = 0;
+
+    void add(const Pairs& pairs) {
+        matches += pairs.size();
+        for (std::size_t i = 0; i < pairs.size(); ++i) {
+            left_sum += static_cast<std::uint64_t>(pairs.left()[i]);
+            right_sum += static_cast<std::uint64_t>(pairs.right()[i]);
+        }
+    }
+};
+
+class Structure {
+  public:
+    virtual ~Structure() = default;
+
+    // Joins arrivals [from, to). Matches go to `pairs`, or are counted only where it is null.
+    virtual std::uint64_t push(const Arrivals& arrivals, std::size_t from, std::size_t to, Pairs* pairs) = 0;
+
+    // Adding up is left out of the time, but for small pushes, where the clock would cost more than it.
+    Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs) {
+        const bool clock_pushes = with_pairs && push_size >= 64;
+        const auto begin = Clock::now();
+        Found found;
+        for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {
+            const std::size_t to = std::min(from + push_size, arrivals.keys.size());
+            if (with_pairs) {
+                const auto push_begin = clock_pushes ? Clock::now() : begin;
+                Pairs pairs;
+                push(arrivals, from, to, &pairs);
+                if (clock_pushes) found.seconds += since(push_begin);
+                found.add(pairs);
+            } else {
+                found.matches += push(arrivals, from, to, nullptr);
+            }
+        }
+        if (!clock_pushes) found.seconds = since(begin);
+        return found;
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    static double since(Clock::time_point begin) {
+        return std::chrono::duration<double>(Clock::now() - begin).count();
+    }
+};
+
+}  // namespace peers

@@ -1,0 +1,37 @@
+"""Benchmarks: every figure that slidejoin claims is the output of one of them.
+
+``workload`` makes the streams, ``peer`` runs the native programs of ``benchmarks/peers``,
+``measure`` alternates the contenders and takes medians, ``machine`` says where it ran, ``report``
+prints and writes the result. A benchmark is a module with a ``run(quick, say)`` that returns a
+Report; it is registered here. Results that are kept live in ``benchmarks/results/NAME.json``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from slidejoin.bench import foundation
+from slidejoin.bench.report import Report
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A registered benchmark: its name, one line about it, and what runs it."""
+
+    name: str
+    about: str
+    run: Callable[[bool, Say], Report]
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark(
+            "foundation",
+            "the b-tree against absl::btree_multimap, and what a call from Python costs; one core",
+            foundation.run,
+        ),
+    )
+}

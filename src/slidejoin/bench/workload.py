@@ -1,0 +1,89 @@
+"""The workload of most measurements: two streams of uniform keys over full count windows.
+
+Left and right tuples alternate, keys are uniform 32-bit integers, each side keeps ``window``
+tuples and the band is so wide that a probe meets ``matches`` of them on average. The sequence is a
+function of the seed and the arrival's number alone; ``benchmarks/peers/workload.hpp`` generates the
+same one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slidejoin.numeric import NumericJoin
+
+_BLOCK = 1 << 20
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Two alternating streams and the band that joins them."""
+
+    window: int
+    matches: float = 2
+    seed: int = 1
+
+    @property
+    def width(self) -> int:
+        """How many keys a probe asks for."""
+        return int(self.matches * 2**32 / self.window)
+
+    @property
+    def lower(self) -> int:
+        """Lower bound of the band, on right - left."""
+        return -(self.width // 2)
+
+    @property
+    def upper(self) -> int:
+        """Upper bound of the band."""
+        return self.width - self.width // 2 - 1
+
+    @property
+    def warm(self) -> int:
+        """Arrivals that come before a measurement: they fill both windows and replace them once."""
+        return 4 * self.window
+
+    def keys(self, start: int, count: int) -> NDArray[np.int32]:
+        """Generate the keys of the arrivals ``start`` to ``start + count``."""
+        number = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+        mixed = number * _GOLDEN + np.full(1, self.seed, np.uint64)  # splitmix64
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        return (mixed >> np.uint64(32)).astype(np.uint32).view(np.int32)
+
+    def sides(self, start: int, count: int) -> NDArray[np.uint8]:
+        """Generate the sides of the same arrivals: left and right in turn."""
+        return ((np.arange(count) + start) % 2).astype(np.uint8)
+
+    def join(self, index: str = "b-tree", group: int | None = None) -> NumericJoin:
+        """Make a join of this workload whose windows are full."""
+        join = NumericJoin(self.window, self.lower, self.upper, np.int32, index=index, group=group)
+        for start in range(0, self.warm, _BLOCK):
+            count = min(_BLOCK, self.warm - start)
+            join.count(self.sides(start, count), self.keys(start, count))
+        return join
+
+
+class Feed:
+    """Pushes the stream into a warm join, run after run."""
+
+    def __init__(
+        self, workload: Workload, push: int, index: str = "b-tree", group: int | None = None
+    ) -> None:
+        self.join = workload.join(index, group)
+        self._workload = workload
+        self._push = push
+        self._next = workload.warm
+
+    def next_pushes(self, tuples: int) -> list[tuple[NDArray[np.uint8], NDArray[np.int32]]]:
+        """Generate the next arrivals of the stream, cut into pushes."""
+        sides = self._workload.sides(self._next, tuples)
+        keys = self._workload.keys(self._next, tuples)
+        self._next += tuples
+        return [
+            (sides[start : start + self._push], keys[start : start + self._push])
+            for start in range(0, tuples, self._push)
+        ]

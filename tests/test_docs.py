@@ -1,0 +1,46 @@
+"""What the documents show is executed: README, docstrings, examples."""
+
+import doctest
+import importlib
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+MODULES = ("slidejoin.isa", "slidejoin.numeric", "slidejoin.reference", "slidejoin.window")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples(path):
+    run = subprocess.run([sys.executable, "-W", "error", path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout
+
+
+def test_readme_examples():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    names = {}  # a reader goes on in the same session
+    for block in blocks:
+        test = doctest.DocTestParser().get_doctest(block, names, "README.md", "README.md", 0)
+        if test.examples:
+            assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+            names = test.globs
+        else:
+            exec(compile(block, "README.md", "exec"), names)
+
+
+def test_readme_commands_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
