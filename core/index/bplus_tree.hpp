@@ -13,14 +13,34 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
 class BPlusTree {
+    struct Leaf;
+
   public:
     BPlusTree() : root_(leaves_.take()) { new_leaf(root_leaf()); }
     BPlusTree(const BPlusTree&) = delete;
     BPlusTree& operator=(const BPlusTree&) = delete;
 
-    void insert(Key key, std::uint32_t position) {
+    void insert(Key key, std::uint32_t position) { insert(key, position, aim_insert(key)); }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
+        scan(aim_probe(interval), interval, visible, matches);
+    }
+
+    // The leaf of an insert or a probe to come; its memory is on its way from now on. Holds until the tree
+    // changes.
+    Leaf* aim_insert(Key key) const { return descend<kUpper>(key); }
+    Leaf* aim_probe(Interval<Key> interval) const { return descend<kLower>(interval.low); }
+
+    void insert(Key key, std::uint32_t position, Leaf* leaf) {
         window_.push(key, position);
-        insert_entry(key, position);
+        if (leaf->count < kLeafEntries) insert_into(leaf, key, position);
+        else insert_entry(key, position);
+    }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, const Leaf* leaf) const {
+        scan(leaf, interval, visible, matches);
     }
 
     void insert_group(const Entry<Key>* entries, std::size_t count) {
@@ -36,11 +56,6 @@ class BPlusTree {
         sort_entries(batch_.data(), count, sorting_);
         for (std::size_t i = 0; i < count; i += kGroup)
             insert_entries(batch_.data() + i, std::min(kGroup, count - i));
-    }
-
-    template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
-        scan(descend<kLower>(interval.low), interval, visible, matches);
     }
 
     template <class Matches>
@@ -145,6 +160,7 @@ class BPlusTree {
             const Inner* inner = static_cast<const Inner*>(node);
             node = inner->children[child_of<kDescent>(inner, key)];
         }
+        prefetch_span<sizeof(Leaf)>(node);
         return static_cast<Leaf*>(node);
     }
 
@@ -306,7 +322,6 @@ class BPlusTree {
         if (window_.size() == 0) return;
         oldest_leaf_ = descend<kLower>(window_.key(0));
         oldest_version_ = version_;
-        prefetch_span<sizeof(Leaf)>(oldest_leaf_);
     }
 
     // Deletes the oldest entry of `key`; `leaf` is where a lower descent ends.

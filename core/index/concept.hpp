@@ -84,6 +84,14 @@ concept WindowIndex = requires(I index, const I constant, Key key, std::uint32_t
     { constant.bytes() } -> std::same_as<std::size_t>;
 };
 
+// An index that can fetch the memory of an insert and of a probe before either is done: aim_insert and
+// aim_probe return where, and the calls that take it go on from there.
+template <class I, class Key>
+concept AimedIndex = requires(const I index, Key key, Interval<Key> interval) {
+    index.aim_insert(key);
+    index.aim_probe(interval);
+};
+
 // Inserts entries, given in the order of their positions: whole batches or groups at a time where the index
 // knows how to order or overlap its memory accesses (insert_batch, insert_group), else one by one.
 template <class Key, class Index>

@@ -105,6 +105,41 @@ class SerialJoin final : public Engine {
                              [[maybe_unused]] Pairs* pairs) {
         admit(batch, start, count);
         matches.clear();
+        if (count == 1 && task_count_ == 1 && !spec_.self_join) {
+            insert_and_probe(Side{batch.sides[start]}, matches);
+        } else {
+            insert_and_probe_all(count, matches);
+        }
+        if constexpr (std::is_same_v<Matches, MatchList>)
+            writer_.write(tasks_.data(), task_count_, places_.data(), matches, *pairs);
+        for (const Side side : {Side::left, Side::right})
+            if (entry_count_[static_cast<int>(side)] || spec_.window.kind == WindowKind::time)
+                index_[static_cast<int>(side)].forget(low_bits(window_.first(side)));
+        return matches.size();
+    }
+
+    // Tuple by tuple: both indexes' memory is fetched before either is used.
+    template <class Matches>
+    void insert_and_probe(Side side, Matches& matches) {
+        const Entry<Key> entry = entries_[static_cast<int>(side)][0];
+        Task<Key>& task = tasks_[0];
+        Index& own = index(side);
+        const Index& met = index(other(side));
+        task.found_from = 0;
+        if constexpr (AimedIndex<Index, Key>) {
+            const auto insert_at = own.aim_insert(entry.key);
+            const auto probe_at = met.aim_probe(task.interval);
+            own.insert(entry.key, entry.value, insert_at);
+            met.probe(task.interval, task.visible, matches, probe_at);
+        } else {
+            own.insert(entry.key, entry.value);
+            met.probe(task.interval, task.visible, matches);
+        }
+        task.found_to = matches.size();
+    }
+
+    template <class Matches>
+    void insert_and_probe_all(std::size_t count, Matches& matches) {
         for (const Side side : {Side::left, Side::right}) {
             const int i = static_cast<int>(side);
             insert_all(index_[i], entries_[i].data(), entry_count_[i]);
@@ -114,12 +149,6 @@ class SerialJoin final : public Engine {
             if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
             probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
         }
-        if constexpr (std::is_same_v<Matches, MatchList>)
-            writer_.write(tasks_.data(), task_count_, places_.data(), matches, *pairs);
-        for (const Side side : {Side::left, Side::right})
-            if (entry_count_[static_cast<int>(side)] || spec_.window.kind == WindowKind::time)
-                index_[static_cast<int>(side)].forget(low_bits(window_.first(side)));
-        return matches.size();
     }
 
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.
