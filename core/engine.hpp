@@ -19,41 +19,65 @@ bool supported(Level level);  // compiled in, and this processor can run it
 
 enum class KeyType { int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64 };
 enum class IndexKind { nested_loop, b_tree };
-enum class WindowKind { rows, time };
+enum class WindowKind { rows, time, event };
 
 struct WindowSpec {
-    WindowKind kind;
-    std::uint64_t left;  // rows kept of each side
-    std::uint64_t right;
-    std::uint64_t duration;  // of a time window, in units of the timestamps
+    WindowKind kind = WindowKind::rows;
+    std::uint64_t left = 0;  // rows: kept of each side
+    std::uint64_t right = 0;
+    std::uint64_t duration = 0;  // time: in units of the timestamps
+    bool self_purge = false;     // time: only arrivals of its own side make a tuple leave
+    std::int64_t before = 0;     // event: -before <= right.time - left.time <= after
+    std::int64_t after = 0;
+    bool moves = true;  // event: whether rows move the watermark, to their time - lateness
+    std::uint64_t lateness = 0;
 };
 
-// An offset of a band. Integers are exact, at most 2^64 in magnitude: high * 2^64 + low.
+// One end of a range: none, the key plus an offset in the key's own type, or so many places further in the
+// order of keys. Integer offsets are exact, at most 2^64 in magnitude: high * 2^64 + low.
+enum class BoundKind { none, sum, step };
 struct Bound {
-    std::int64_t high;
-    std::uint64_t low;
-    double real;
+    BoundKind kind = BoundKind::none;
+    std::int64_t high = 0;
+    std::uint64_t low = 0;
+    double real = 0;
+};
+
+struct Range {  // of the right key, seen from the left one
+    Bound lower;
+    Bound upper;
+};
+
+// One conjunct of a condition: the right key lies in one of these ranges around the left key.
+struct ConjunctSpec {
+    KeyType key = KeyType::int32;
+    std::vector<Range> ranges;
 };
 
 struct JoinSpec {
-    KeyType key;
-    IndexKind index;
+    std::vector<ConjunctSpec> on;  // the first one is indexed, the others filter
+    IndexKind index = IndexKind::b_tree;
     WindowSpec window;
-    Bound lower;
-    Bound upper;
-    bool self_join;
-    std::uint32_t group;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
+    bool self_join = false;
+    bool sorted = true;  // an arrival's partners in the order of their positions
+    std::uint32_t group =
+        16;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
 };
 
 // Live tuples of one side that the core can address.
 inline constexpr std::uint64_t kMaxLive = std::uint64_t{1} << 31;
 
+struct Column {
+    const void* values;
+    const bool* nulls;  // or nullptr
+};
+
 struct Batch {
     const std::uint8_t* sides;  // 0 left, 1 right; ignored by self-joins
-    const void* keys;
-    const std::int64_t* times;  // time windows only
+    const Column* keys;         // one for each conjunct
+    const std::int64_t* times;  // time and event windows only
+    const bool* null_times;     // or nullptr
     std::size_t size;
-    bool null_times;  // the least timestamp stands for a missing one
 };
 
 // Matches as two arrays of positions; sorted by arrival, then by the partner's position.
@@ -89,9 +113,14 @@ class Pairs {
 struct Stats {
     std::uint64_t rows[2];
     std::uint64_t nulls[2];
+    std::uint64_t late[2];
     std::uint64_t stored[2];
+    std::uint64_t first[2];  // positions before this one are forgotten
+    std::uint64_t next[2];   // the next tuple's position
     std::uint64_t matches;
     std::uint64_t memory_bytes;
+    bool has_watermark;
+    std::int64_t watermark;
 };
 
 // Thrown before anything has changed: the batch breaks a rule.
@@ -118,6 +147,14 @@ class Engine {
     virtual ~Engine() = default;
     // Joins the batch and appends its matches to `pairs`; with nullptr they are only counted.
     virtual std::uint64_t push(const Batch& batch, Pairs* pairs) = 0;
+    // Rows of the last batch that came too late, by their number in it. Event windows only.
+    virtual const std::vector<std::uint32_t>& late() const = 0;
+    // Event windows: old positions of the tuples of a side that the last call moved to new positions, which
+    // run from Stats::first to Stats::next; empty if it moved none.
+    virtual const std::vector<std::uint64_t>& renumbered(int side) const = 0;
+    // Event windows: no tuple up to this time comes any more on a side; a side is silent until its next one.
+    virtual void advance(std::int64_t to, int side) = 0;
+    virtual void idle(int side) = 0;
     virtual Stats stats() = 0;
     // Throws BrokenInvariant where a structure contradicts itself. O(n).
     virtual void check() = 0;

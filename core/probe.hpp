@@ -1,12 +1,12 @@
 // Probe intervals: what an arrival looks for on the other side.
 //
-// The condition is a union of bands, left + lower <= right <= left + upper, always summed in this form and
-// in the key's own type. A left arrival reads its interval off directly. A right arrival needs the left
-// keys whose sums enclose it: for integers that is the band turned round. For floats rounding makes the
-// turned-round form inexact, but the sum is monotone in the left key, so the partners still form one
-// interval; its ends are found by a short gallop around the rounded difference. Intervals are therefore
-// exact for every type and no candidate is tested twice.
-// Cost: a few ns for integers, 5-20 ns for floats.
+// A condition is a union of ranges of the right key around the left one. An end of a range is open, or
+// left + offset, always summed in this form and in the key's own type, or so many steps in the order of keys
+// (strict comparisons). A left arrival reads its intervals off directly. A right arrival needs the left keys
+// whose ranges enclose it: for integers that is the range turned round. For floats rounding makes the
+// turned-round sum inexact, but the sum is monotone in the left key, so the partners still form one interval;
+// its ends are found by a short gallop around the rounded difference. Intervals are therefore exact for every
+// type and no candidate is tested twice. Cost: a few ns for integers, 5-20 ns for floats.
 #pragma once
 
 #include "engine.hpp"
@@ -18,55 +18,76 @@ enum class Side : std::uint8_t { left = 0, right = 1 };
 
 inline Side other(Side side) { return side == Side::left ? Side::right : Side::left; }
 
-// Offsets of integers need one bit more than the key and a sign.
-template <class User>
-using Offset = std::conditional_t<std::is_floating_point_v<User>, User,
-                                  std::conditional_t<sizeof(User) <= 4, std::int64_t, __int128>>;
+// Offsets of integers, and steps, need one bit more than the key and a sign.
+template <class Key>
+using Wide = std::conditional_t<sizeof(Key) == 4, std::int64_t, __int128>;
+
+template <class Key>
+inline Wide<Key> exact_offset(const Bound& bound) {
+    const __int128 exact = static_cast<__int128>(bound.high) << 64 | bound.low;
+    if constexpr (sizeof(Key) == 8) return exact;
+    constexpr __int128 kFar = std::int64_t{1} << 40;  // beyond narrow keys any offset is as good as another
+    return static_cast<std::int64_t>(std::clamp(exact, -kFar, kFar));
+}
 
 template <class User>
 class Band {
   public:
     using Key = Encoded<User>;
 
-    Band(Offset<User> lower, Offset<User> upper) : lower_(lower), upper_(upper) {}
+    explicit Band(const Range& range) : lower_(range.lower), upper_(range.upper) {}
 
     // Keys of the other side that match `key` arriving on `side`.
     Interval<Key> partners(Side side, Key key) const {
-        if constexpr (std::is_floating_point_v<User>) {
-            const User value = decode<User>(key);
-            if (side == Side::left) return {encode<User>(value + lower_), encode<User>(value + upper_)};
-            return {least_reaching(value), greatest_below(value)};
-        } else {
-            return side == Side::left ? clipped(key + lower_, key + upper_)
-                                      : clipped(key - upper_, key - lower_);
-        }
+        if constexpr (std::is_floating_point_v<User>)
+            if (lower_.kind == BoundKind::sum || upper_.kind == BoundKind::sum)
+                return float_partners(side, key);
+        return side == Side::left ? stepped(key, lower_, 1, upper_) : stepped(key, upper_, -1, lower_);
     }
 
   private:
     static constexpr Key kMin = 0, kMax = std::numeric_limits<Key>::max();
+    using Limits = std::numeric_limits<User>;
 
-    static Interval<Key> clipped(Offset<User> low, Offset<User> high)
-        requires(!std::is_floating_point_v<User>)
-    {
-        if (high < 0 || low > static_cast<Offset<User>>(kMax)) return {kMax, kMin};
-        return {low < 0 ? kMin : static_cast<Key>(low),
-                high > static_cast<Offset<User>>(kMax) ? kMax : static_cast<Key>(high)};
+    struct End {
+        explicit End(const Bound& bound)
+            : kind(bound.kind), offset(exact_offset<Key>(bound)), real(static_cast<User>(bound.real)) {}
+        BoundKind kind;
+        Wide<Key> offset;
+        User real;
+    };
+
+    // [key + sign * low, key + sign * high], cut to the range of keys.
+    static Interval<Key> stepped(Key key, const End& low, int sign, const End& high) {
+        const Wide<Key> from = low.kind == BoundKind::none ? Wide<Key>{kMin} : key + sign * low.offset;
+        const Wide<Key> to = high.kind == BoundKind::none ? Wide<Key>{kMax} : key + sign * high.offset;
+        if (to < 0 || from > Wide<Key>{kMax}) return {kMax, kMin};
+        return {from < 0 ? kMin : static_cast<Key>(from), to > Wide<Key>{kMax} ? kMax : static_cast<Key>(to)};
+    }
+
+    Interval<Key> float_partners(Side side, Key key) const {
+        const User value = decode<User>(key);
+        const bool low_open = lower_.kind == BoundKind::none, high_open = upper_.kind == BoundKind::none;
+        if (side == Side::left)
+            return {low_open ? kMin : encode<User>(value + lower_.real),
+                    high_open ? kMax : encode<User>(value + upper_.real)};
+        return {high_open ? kMin : least_reaching(value), low_open ? kMax : greatest_below(value)};
     }
 
     // The greatest left key x with x + lower <= value. -inf always qualifies.
     Key greatest_below(User value) const {
-        const auto holds = [&](Key x) { return decode<User>(x) + lower_ <= value; };
-        const Key first = encode(-std::numeric_limits<User>::infinity());
-        const Key last = encode(std::numeric_limits<User>::infinity());
-        return boundary(encode<User>(value - lower_), first, last, holds);
+        const auto holds = [&](Key x) { return decode<User>(x) + lower_.real <= value; };
+        const Key first = encode(-Limits::infinity());
+        const Key last = encode(Limits::infinity());
+        return boundary(encode<User>(value - lower_.real), first, last, holds);
     }
 
     // The least left key x with value <= x + upper. +inf always qualifies.
     Key least_reaching(User value) const {
-        const auto holds = [&](Key x) { return value <= decode<User>(~x) + upper_; };
-        const Key first = ~encode(std::numeric_limits<User>::infinity());
-        const Key last = ~encode(-std::numeric_limits<User>::infinity());
-        return ~boundary(~encode<User>(value - upper_), first, last, holds);
+        const auto holds = [&](Key x) { return value <= decode<User>(~x) + upper_.real; };
+        const Key first = ~encode(Limits::infinity());
+        const Key last = ~encode(-Limits::infinity());
+        return ~boundary(~encode<User>(value - upper_.real), first, last, holds);
     }
 
     // The last x of [first, last] for which a condition holds that is true at `first` and stays false
@@ -106,63 +127,119 @@ class Band {
         return yes;
     }
 
-    Offset<User> lower_;
-    Offset<User> upper_;
+    End lower_;
+    End upper_;
 };
 
-// A join's condition as the drivers see it, whatever the type of the keys: called once per group.
+// A conjunct as the drivers see it, whatever the type of the keys: called once per group.
 template <class Key>
 class Condition {
   public:
     virtual ~Condition() = default;
-    // Encodes keys [start, start + count); nulls[i] tells that a key is missing.
-    virtual void encode_keys(const void* keys, std::size_t start, std::size_t count, Key* encoded,
+
+    // How many intervals `partners` writes for each key.
+    virtual std::size_t width() const = 0;
+
+    // Encodes keys [start, start + count) and sets nulls[i] where a key is missing.
+    virtual void encode_keys(const Column& column, std::size_t start, std::size_t count, Key* encoded,
                              bool* nulls) const = 0;
-    // What each key looks for, arriving on its side or all on one side.
+
+    // What each key looks for, arriving on its side or all on one side: disjoint intervals in order, those
+    // that are not needed empty and at the end.
     virtual void partners(const std::uint8_t* sides, const Key* keys, std::size_t count,
                           Interval<Key>* intervals) const = 0;
     virtual void partners(Side side, const Key* keys, std::size_t count, Interval<Key>* intervals) const = 0;
 };
 
-template <class User>
-class BandCondition final : public Condition<Encoded<User>> {
-    using Key = Encoded<User>;
-
+// `Key` may be wider than the type needs, where conjuncts of several types are kept alike.
+template <class User, class Key = Encoded<User>>
+class UnionCondition final : public Condition<Key> {
   public:
-    BandCondition(const Bound& lower, const Bound& upper) : band_(offset(lower), offset(upper)) {}
+    explicit UnionCondition(const std::vector<Range>& ranges) {
+        for (const Range& range : ranges) bands_.emplace_back(range);
+    }
 
-    void encode_keys(const void* keys, std::size_t start, std::size_t count, Key* encoded,
+    std::size_t width() const override { return bands_.size(); }
+
+    void encode_keys(const Column& column, std::size_t start, std::size_t count, Key* encoded,
                      bool* nulls) const override {
-        const User* values = static_cast<const User*>(keys) + start;
+        const User* values = static_cast<const User*>(column.values) + start;
         for (std::size_t i = 0; i < count; ++i) {
-            nulls[i] = is_null(values[i]);
-            encoded[i] = encode(nulls[i] ? User{0} : values[i]);
+            const bool null = is_null(values[i]) || (column.nulls && column.nulls[start + i]);
+            nulls[i] |= null;
+            encoded[i] = encode(null ? User{0} : values[i]);
         }
     }
 
     void partners(const std::uint8_t* sides, const Key* keys, std::size_t count,
                   Interval<Key>* intervals) const override {
-        for (std::size_t i = 0; i < count; ++i) intervals[i] = band_.partners(Side{sides[i]}, keys[i]);
+        for (std::size_t i = 0; i < count; ++i) write(Side{sides[i]}, keys[i], intervals + i * width());
     }
 
     void partners(Side side, const Key* keys, std::size_t count, Interval<Key>* intervals) const override {
-        for (std::size_t i = 0; i < count; ++i) intervals[i] = band_.partners(side, keys[i]);
+        for (std::size_t i = 0; i < count; ++i) write(side, keys[i], intervals + i * width());
     }
 
   private:
-    static Offset<User> offset(const Bound& bound) {
-        const __int128 exact = static_cast<__int128>(bound.high) << 64 | bound.low;
-        if constexpr (std::is_floating_point_v<User>) {
-            return static_cast<User>(bound.real);
-        } else if constexpr (sizeof(Key) == 8) {
-            return exact;
-        } else {  // beyond the range of narrow keys any offset is as good as another
-            constexpr __int128 kFar = std::int64_t{1} << 40;
-            return static_cast<std::int64_t>(std::clamp(exact, -kFar, kFar));
+    void write(Side side, Key key, Interval<Key>* out) const {
+        std::size_t count = 0;
+        for (const Band<User>& band : bands_) {
+            const auto found = band.partners(side, static_cast<Encoded<User>>(key));
+            if (!found.empty()) out[count++] = {found.low, found.high};
         }
+        if (count > 1) count = merged(out, count);
+        for (; count < bands_.size(); ++count) out[count] = {std::numeric_limits<Key>::max(), 0};
     }
 
-    Band<User> band_;
+    // Sorts intervals and joins those that overlap, so that no partner is found twice.
+    static std::size_t merged(Interval<Key>* intervals, std::size_t count) {
+        std::sort(intervals, intervals + count,
+                  [](const Interval<Key>& a, const Interval<Key>& b) { return a.low < b.low; });
+        std::size_t last = 0;
+        for (std::size_t i = 1; i < count; ++i) {
+            if (intervals[i].low <= intervals[last].high)
+                intervals[last].high = std::max(intervals[last].high, intervals[i].high);
+            else intervals[++last] = intervals[i];
+        }
+        return last + 1;
+    }
+
+    std::vector<Band<User>> bands_;
 };
+
+// Builds the condition of a conjunct for keys of its own width, or widened to `Key`.
+template <class Key, class User>
+std::unique_ptr<Condition<Key>> make_condition_of(const ConjunctSpec& conjunct) {
+    if constexpr (sizeof(Encoded<User>) <= sizeof(Key))
+        return std::make_unique<UnionCondition<User, Key>>(conjunct.ranges);
+    throw std::logic_error("a key does not fit");
+}
+
+template <class Key>
+std::unique_ptr<Condition<Key>> make_condition(const ConjunctSpec& conjunct) {
+    switch (conjunct.key) {
+        case KeyType::int8:
+            return make_condition_of<Key, std::int8_t>(conjunct);
+        case KeyType::int16:
+            return make_condition_of<Key, std::int16_t>(conjunct);
+        case KeyType::int32:
+            return make_condition_of<Key, std::int32_t>(conjunct);
+        case KeyType::int64:
+            return make_condition_of<Key, std::int64_t>(conjunct);
+        case KeyType::uint8:
+            return make_condition_of<Key, std::uint8_t>(conjunct);
+        case KeyType::uint16:
+            return make_condition_of<Key, std::uint16_t>(conjunct);
+        case KeyType::uint32:
+            return make_condition_of<Key, std::uint32_t>(conjunct);
+        case KeyType::uint64:
+            return make_condition_of<Key, std::uint64_t>(conjunct);
+        case KeyType::float32:
+            return make_condition_of<Key, float>(conjunct);
+        case KeyType::float64:
+            return make_condition_of<Key, double>(conjunct);
+    }
+    throw std::logic_error("unknown key type");
+}
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

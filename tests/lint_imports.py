@@ -14,10 +14,14 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 LAYERS = [
     {"errors", "_core", "reference"},
     {"isa", "window"},
+    {"native", "predicate"},
     {"spec"},
-    {"numeric"},
+    {"numeric", "keys", "columns", "source"},
+    {"plan", "result"},
+    {"engine"},
+    {"window_join"},
     {"__init__"},
-    {"demo", "bench"},
+    {"testing", "demo", "bench"},
     {"cli"},
 ]
 ALONE = {"reference", "errors"}

@@ -41,8 +41,8 @@ def test_logging_is_silent_by_default():
 
 
 def test_importing_needs_no_extras():
-    """The library works with NumPy alone; typer, rich and the benchmarks stay out."""
-    extras = ("typer", "rich", "duckdb", "pyarrow")
+    """The library works with NumPy and Arrow; typer, rich, pandas and the benchmarks stay out."""
+    extras = ("typer", "rich", "duckdb", "pandas", "polars")
     code = f"import sys, slidejoin; print([name for name in {extras} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

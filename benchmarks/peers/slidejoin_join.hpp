@@ -12,21 +12,23 @@ class SlidejoinJoin final : public Structure {
   public:
     SlidejoinJoin(const Workload& workload, const std::string& index, std::uint32_t group,
                   const std::string& level)
-        : engine_(slidejoin::make_engine({slidejoin::KeyType::int32,
-                                          index_of(index),
-                                          {slidejoin::WindowKind::rows, workload.window, workload.window, 0},
-                                          bound(workload.lower()),
-                                          bound(workload.upper()),
-                                          false,
-                                          group},
-                                         level_of(level))) {}
+        : engine_(slidejoin::make_engine(spec(workload, index, group), level_of(level))) {}
 
     std::uint64_t push(const Arrivals& arrivals, std::size_t from, std::size_t to, Pairs* pairs) override {
-        return engine_->push(
-            {arrivals.sides.data() + from, arrivals.keys.data() + from, nullptr, to - from, false}, pairs);
+        const slidejoin::Column keys{arrivals.keys.data() + from, nullptr};
+        return engine_->push({arrivals.sides.data() + from, &keys, nullptr, nullptr, to - from}, pairs);
     }
 
   private:
+    static slidejoin::JoinSpec spec(const Workload& workload, const std::string& index, std::uint32_t group) {
+        slidejoin::JoinSpec spec;
+        spec.on = {{slidejoin::KeyType::int32, {{bound(workload.lower()), bound(workload.upper())}}}};
+        spec.index = index_of(index);
+        spec.window.left = spec.window.right = workload.window;
+        spec.group = group;
+        return spec;
+    }
+
     static slidejoin::IndexKind index_of(const std::string& name) {
         if (name == "b-tree") return slidejoin::IndexKind::b_tree;
         if (name == "nested-loop") return slidejoin::IndexKind::nested_loop;
@@ -45,7 +47,7 @@ class SlidejoinJoin final : public Structure {
     }
 
     static slidejoin::Bound bound(std::int64_t offset) {
-        return {offset < 0 ? -1 : 0, static_cast<std::uint64_t>(offset), 0.0};
+        return {slidejoin::BoundKind::sum, offset < 0 ? -1 : 0, static_cast<std::uint64_t>(offset), 0.0};
     }
 
     std::unique_ptr<slidejoin::Engine> engine_;

@@ -2,16 +2,20 @@
 // results handed over without copying, core errors turned into slidejoin's.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
+#include <optional>
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
 #include "../engine.hpp"
+#include "../hash.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -19,8 +23,6 @@ using namespace nb::literals;
 namespace slidejoin {
 namespace {
 
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyColumn = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 struct KeyName {
@@ -48,6 +50,14 @@ struct IndexName {
 };
 
 const IndexName kIndexes[] = {{"nested-loop", IndexKind::nested_loop}, {"b-tree", IndexKind::b_tree}};
+
+struct WindowName {
+    const char* name;
+    WindowKind kind;
+};
+
+const WindowName kWindows[] = {
+    {"rows", WindowKind::rows}, {"time", WindowKind::time}, {"event", WindowKind::event}};
 
 template <class Names>
 auto& find(const Names& names, const std::string& wanted) {
@@ -85,33 +95,83 @@ auto translated(Call call) {
 
 class NativeJoin {
   public:
-    using Offset = std::tuple<std::int64_t, std::uint64_t, double>;
+    using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
+    using Conjunct = std::tuple<std::string, std::vector<std::tuple<End, End>>>;
 
-    NativeJoin(const std::string& key, const std::string& index, bool time_window, std::uint64_t left,
-               std::uint64_t right, std::uint64_t duration, Offset lower, Offset upper, bool self_join,
-               std::uint32_t group, const std::string& level)
-        : key_(find(kKeys, key)), time_window_(time_window), self_join_(self_join) {
-        const WindowKind kind = time_window ? WindowKind::time : WindowKind::rows;
-        const JoinSpec spec{key_.type,
-                            find(kIndexes, index).kind,
-                            {kind, left, right, duration},
-                            bound(lower),
-                            bound(upper),
-                            self_join,
-                            group};
+    NativeJoin(const std::vector<Conjunct>& on, const std::string& index, const std::string& window,
+               std::uint64_t left, std::uint64_t right, std::uint64_t duration, bool self_purge,
+               std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
+               bool sorted, std::uint32_t group, const std::string& level)
+        : timed_(window != "rows"), self_join_(self_join) {
+        JoinSpec spec;
+        for (const auto& [key, ranges] : on) {
+            keys_.push_back(&find(kKeys, key));
+            ConjunctSpec conjunct{keys_.back()->type, {}};
+            for (const auto& [lower, upper] : ranges) conjunct.ranges.push_back({bound(lower), bound(upper)});
+            spec.on.push_back(std::move(conjunct));
+        }
+        spec.index = find(kIndexes, index).kind;
+        spec.window.kind = find(kWindows, window).kind;
+        spec.window.left = left;
+        spec.window.right = right;
+        spec.window.duration = duration;
+        spec.window.self_purge = self_purge;
+        spec.window.before = before;
+        spec.window.after = after;
+        spec.window.moves = lateness.has_value();
+        spec.window.lateness = lateness.value_or(0);
+        spec.self_join = self_join;
+        spec.sorted = sorted;
+        spec.group = group;
         engine_ = make_engine(spec, level_of(level));
     }
 
-    nb::tuple push(nb::object sides, const AnyColumn& keys, nb::object times, bool null_times) {
-        auto* pairs = new Pairs;
-        nb::capsule owner(pairs, [](void* p) noexcept { delete static_cast<Pairs*>(p); });
-        run(sides, keys, times, null_times, pairs);
+    nb::tuple push(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
+        Pairs* pairs = nullptr;
+        const nb::capsule owner = new_pairs(pairs);
+        Arrays arrays(*this, sides, times, null_times, keys.shape(0));
+        arrays.add_key(*this, keys, nullptr);
+        run(arrays, pairs);
         return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
                               positions(pairs->right(), pairs->size(), owner));
     }
 
-    std::uint64_t count(nb::object sides, const AnyColumn& keys, nb::object times, bool null_times) {
-        return run(sides, keys, times, null_times, nullptr);
+    std::uint64_t count(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
+        Arrays arrays(*this, sides, times, null_times, keys.shape(0));
+        arrays.add_key(*this, keys, nullptr);
+        return run(arrays, nullptr);
+    }
+
+    // One (values, nulls or None) for each conjunct; also returns the numbers of late rows.
+    nb::tuple push_rows(nb::object sides, const std::vector<std::tuple<AnyColumn, nb::object>>& keys,
+                        nb::object times, nb::object null_times) {
+        Pairs* pairs = nullptr;
+        const nb::capsule owner = new_pairs(pairs);
+        Arrays arrays(*this, sides, times, null_times, keys.empty() ? 0 : std::get<0>(keys[0]).shape(0));
+        std::vector<Column_<bool>> masks(keys.size());
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            const nb::object& nulls = std::get<1>(keys[i]);
+            arrays.add_key(*this, std::get<0>(keys[i]),
+                           nulls.is_none() ? nullptr : column(nulls, masks[i], arrays.size()));
+        }
+        run(arrays, pairs);
+        return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
+                              positions(pairs->right(), pairs->size(), owner), copied(engine_->late()));
+    }
+
+    nb::object renumbered(int side) const {
+        if (side != 0 && side != 1) throw nb::value_error("side is neither 0 nor 1");
+        return copied(engine_->renumbered(side));
+    }
+
+    void advance(std::int64_t to, int side) {
+        const Turn turn(*this);
+        translated([&] { engine_->advance(to, side); });
+    }
+
+    void idle(int side) {
+        const Turn turn(*this);
+        translated([&] { engine_->idle(side); });
     }
 
     nb::dict stats() {
@@ -121,10 +181,17 @@ class NativeJoin {
         result["rows_left"] = stats.rows[0];
         result["rows_right"] = stats.rows[1];
         result["matches"] = stats.matches;
+        result["late_left"] = stats.late[0];
+        result["late_right"] = stats.late[1];
         result["null_left"] = stats.nulls[0];
         result["null_right"] = stats.nulls[1];
         result["stored_left"] = stats.stored[0];
         result["stored_right"] = stats.stored[1];
+        result["first_left"] = stats.first[0];
+        result["first_right"] = stats.first[1];
+        result["next_left"] = stats.next[0];
+        result["next_right"] = stats.next[1];
+        result["watermark"] = stats.has_watermark ? nb::cast(stats.watermark) : nb::none();
         result["memory_bytes"] = stats.memory_bytes;
         return result;
     }
@@ -148,6 +215,50 @@ class NativeJoin {
         std::atomic<bool>& busy_;
     };
 
+    template <class T>
+    using Column_ = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+    // The arrays of one push, kept alive and checked against the join.
+    class Arrays {
+      public:
+        Arrays(const NativeJoin& join, const nb::object& sides, const nb::object& times,
+               const nb::object& null_times, std::size_t size)
+            : batch_{nullptr, nullptr, nullptr, nullptr, size} {
+            if (!join.self_join_) batch_.sides = column(sides, sides_, size);
+            if (join.timed_) batch_.times = column(times, times_, size);
+            else if (!times.is_none()) throw nb::type_error("times for a window of rows");
+            if (!null_times.is_none()) batch_.null_times = column(null_times, null_times_, size);
+        }
+
+        void add_key(const NativeJoin& join, const AnyColumn& values, const bool* nulls) {
+            if (keys_.size() == join.keys_.size()) throw nb::type_error("more keys than conjuncts");
+            if (values.dtype() != join.keys_[keys_.size()]->dtype)
+                throw nb::type_error("keys have another type than the join");
+            if (values.shape(0) != size()) throw nb::type_error("arrays of different lengths");
+            keys_.push_back({values.data(), nulls});
+        }
+
+        std::size_t size() const { return batch_.size; }
+
+        const Batch& batch(const NativeJoin& join) {
+            if (keys_.size() != join.keys_.size()) throw nb::type_error("fewer keys than conjuncts");
+            batch_.keys = keys_.data();
+            return batch_;
+        }
+
+      private:
+        Batch batch_;
+        std::vector<Column> keys_;
+        Column_<std::uint8_t> sides_;
+        Column_<std::int64_t> times_;
+        Column_<bool> null_times_;
+    };
+
+    static nb::capsule new_pairs(Pairs*& pairs) {
+        pairs = new Pairs;
+        return nb::capsule(pairs, [](void* p) noexcept { delete static_cast<Pairs*>(p); });
+    }
+
     // An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time,
     // which is what a push of one tuple mostly consists of.
     static nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& owner) {
@@ -155,24 +266,29 @@ class NativeJoin {
         PyObject* array = data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data)
                                : PyArray_SimpleNew(1, shape, NPY_INT64);
         if (!array) throw nb::python_error();
-        if (data)
-            PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), nb::object(owner).release().ptr());
-        return nb::steal(array);
+        nb::object result = nb::steal(array);
+        if (data && PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array),
+                                          nb::object(owner).release().ptr()) < 0)
+            throw nb::python_error();
+        return result;
     }
 
-    static Bound bound(const Offset& offset) {
-        return {std::get<0>(offset), std::get<1>(offset), std::get<2>(offset)};
+    template <class Number>
+    static nb::object copied(const std::vector<Number>& numbers) {
+        nb::object array = positions(nullptr, numbers.size(), nb::capsule());
+        auto* out = static_cast<std::int64_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())));
+        std::transform(numbers.begin(), numbers.end(), out,
+                       [](Number number) { return static_cast<std::int64_t>(number); });
+        return array;
     }
 
-    std::uint64_t run(const nb::object& sides, const AnyColumn& keys, const nb::object& times,
-                      bool null_times, Pairs* pairs) {
-        if (keys.dtype() != key_.dtype) throw nb::type_error("keys have another type than the join");
-        Batch batch{nullptr, keys.data(), nullptr, keys.shape(0), null_times};
-        Column<std::uint8_t> side_column;
-        Column<std::int64_t> time_column;
-        if (!self_join_) batch.sides = column(sides, side_column, batch.size);
-        if (time_window_) batch.times = column(times, time_column, batch.size);
-        else if (!times.is_none()) throw nb::type_error("times for a window of rows");
+    static Bound bound(const End& end) {
+        return {static_cast<BoundKind>(std::get<0>(end)), std::get<1>(end), std::get<2>(end),
+                std::get<3>(end)};
+    }
+
+    std::uint64_t run(Arrays& arrays, Pairs* pairs) {
+        const Batch& batch = arrays.batch(*this);
         const Turn turn(*this);
         return translated([&] {
             nb::gil_scoped_release released;
@@ -183,18 +299,38 @@ class NativeJoin {
     }
 
     template <class T>
-    static const T* column(const nb::object& object, Column<T>& column, std::size_t size) {
+    static const T* column(const nb::object& object, Column_<T>& column, std::size_t size) {
         if (!nb::try_cast(object, column, false)) throw nb::type_error("an array of another type");
         if (column.shape(0) != size) throw nb::type_error("arrays of different lengths");
         return column.data();
     }
 
-    const KeyName& key_;
-    const bool time_window_;
+    std::vector<const KeyName*> keys_;
+    const bool timed_;
     const bool self_join_;
     std::unique_ptr<Engine> engine_;
     std::atomic<bool> busy_{false};
 };
+
+// A hash of each value of an Arrow binary column (offsets, bytes), the same on every machine and for ever:
+// checkpoints and routing rely on it.
+nb::object hash_bytes(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> offsets,
+                      nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> data) {
+    if (offsets.shape(0) == 0)
+        throw nb::value_error("offsets are empty; expected one more than there are values");
+    const std::size_t count = offsets.shape(0) - 1;
+    for (std::size_t i = 0; i < count; ++i)
+        if (offsets(i) < 0 || offsets(i) > offsets(i + 1) ||
+            offsets(i + 1) > static_cast<std::int64_t>(data.shape(0)))
+            throw nb::value_error("offsets do not fit the data");
+    const npy_intp shape[] = {static_cast<npy_intp>(count)};
+    nb::object result = nb::steal(PyArray_SimpleNew(1, shape, NPY_UINT64));
+    if (!result.is_valid()) throw nb::python_error();
+    auto* out = static_cast<std::uint64_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(result.ptr())));
+    for (std::size_t i = 0; i < count; ++i)
+        out[i] = hash_value(data.data() + offsets(i), static_cast<std::size_t>(offsets(i + 1) - offsets(i)));
+    return result;
+}
 
 template <class Names>
 std::vector<std::string> names_of(const Names& entries) {
@@ -218,21 +354,34 @@ NB_MODULE(_core, m) {
         },
         "Instruction sets that this processor can run, slowest first.");
     m.def("indexes", [] { return names_of(kIndexes); }, "Names of the indexes.");
+    m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
+          nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
+          "A 64-bit hash of each value, the same on every machine.");
     nb::class_<NativeJoin>(m, "NativeJoin")
-        .def(nb::init<const std::string&, const std::string&, bool, std::uint64_t, std::uint64_t,
-                      std::uint64_t, NativeJoin::Offset, NativeJoin::Offset, bool, std::uint32_t,
-                      const std::string&>(),
-             nb::kw_only(), "key"_a, "index"_a, "time_window"_a, "left"_a, "right"_a, "duration"_a, "lower"_a,
-             "upper"_a, "self_join"_a, "group"_a, "level"_a)
+        .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
+                      std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
+                      std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&>(),
+             nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
+             "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
+             "self_join"_a, "sorted"_a = true, "group"_a, "level"_a)
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
-             "null_times"_a = false,
-             nb::sig("def push(self, sides: object, keys: object, times: object, null_times: bool = False) "
+             "null_times"_a.none() = nb::none(),
+             nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
         .def("count", &NativeJoin::count, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
-             "null_times"_a = false,
-             nb::sig("def count(self, sides: object, keys: object, times: object, null_times: bool = False) "
+             "null_times"_a.none() = nb::none(),
+             nb::sig("def count(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> int"))
-        .def("stats", &NativeJoin::stats, nb::sig("def stats(self) -> dict[str, int]"))
+        .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
+             "null_times"_a.none(),
+             nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "
+                     "null_times: object) -> tuple[numpy.typing.NDArray[typing.Any], "
+                     "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
+        .def("renumbered", &NativeJoin::renumbered, "side"_a,
+             nb::sig("def renumbered(self, side: int) -> numpy.typing.NDArray[typing.Any]"))
+        .def("advance", &NativeJoin::advance, "to"_a, "side"_a)
+        .def("idle", &NativeJoin::idle, "side"_a)
+        .def("stats", &NativeJoin::stats, nb::sig("def stats(self) -> dict[str, typing.Any]"))
         .def("check", &NativeJoin::check);
 }
 

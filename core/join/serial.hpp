@@ -1,11 +1,14 @@
 // The serial join. Arrivals go through in groups: admit (positions, visible ranges, probe intervals), insert
-// all, probe all with the visible range as filter, write results, forget. A group of one is the join tuple by
-// tuple; up to kGroup the index overlaps the memory accesses of the group; beyond it is the batch form.
+// all, probe all with the visible range as filter, test what is not indexed, write results, forget. A group
+// of one is the join tuple by tuple; up to kGroup the index overlaps the memory accesses of the group; beyond
+// it is the batch form.
 #pragma once
 
 #include "../index/concept.hpp"
 #include "batch.hpp"
+#include "filter.hpp"
 #include "result.hpp"
+#include "validate.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -15,49 +18,93 @@ class SerialJoin final : public Engine {
     static_assert(WindowIndex<Index, Key>);
 
   public:
-    SerialJoin(const JoinSpec& spec, std::unique_ptr<Condition<Key>> condition)
-        : spec_(spec), condition_(std::move(condition)), window_(spec.window, spec.self_join) {}
+    explicit SerialJoin(const JoinSpec& spec)
+        : spec_(spec),
+          condition_(make_condition<Key>(spec.on[0])),
+          filters_(spec),
+          window_(spec.window, spec.self_join),
+          writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
         if (broken_) throw BrokenJoin();
-        validate(batch);
+        validate(batch, spec_, window_);
         broken_ = true;  // until the batch is through: memory may run out in the middle of it
+        late_.clear();
+        // What is tested or may be found twice after probing must be listed even to be counted.
+        const bool listed = pairs || !filters_.empty() || spec_.self_join;
         std::uint64_t found = 0;
         for (std::size_t start = 0; start < batch.size;) {
             const std::size_t count = std::min(group_size(), batch.size - start);
-            found += pairs ? join_group(batch, start, count, list_, pairs)
-                           : join_group(batch, start, count, counter_, pairs);
+            admit(batch, start, count);
+            found += listed ? find_listed(batch, start, count, pairs) : find_counted(batch, start, count);
+            forget();
             start += count;
         }
+        renumber();
         matches_ += found;
         broken_ = false;
         return found;
     }
 
+    const std::vector<std::uint32_t>& late() const override { return late_; }
+
+    const std::vector<std::uint64_t>& renumbered(int side) const override { return renumbered_[side]; }
+
+    void advance(std::int64_t to, int side) override {
+        if (broken_) throw BrokenJoin();
+        broken_ = true;
+        window_.advance(to, spec_.self_join ? Side::left : Side{static_cast<std::uint8_t>(side)});
+        forget();
+        renumber();
+        broken_ = false;
+    }
+
+    void idle(int side) override {
+        if (broken_) throw BrokenJoin();
+        broken_ = true;
+        window_.idle(spec_.self_join ? Side::left : Side{static_cast<std::uint8_t>(side)});
+        forget();
+        renumber();
+        broken_ = false;
+    }
+
     Stats stats() override {
         Stats stats{};
-        for (const Side side : {Side::left, Side::right}) {
+        for (const Side side : kSides) {
             const int i = static_cast<int>(side);
-            stats.rows[i] = window_.next(side);
+            stats.rows[i] = window_.admitted(side);
+            stats.next[i] = window_.next(side);
             stats.nulls[i] = window_.nulls(side);
+            stats.late[i] = window_.late(side);
             stats.stored[i] = window_.stored(side);
-            stats.memory_bytes += index_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
+            stats.first[i] = window_.first(side);
+            stats.memory_bytes +=
+                event_keys_[i].bytes() + index_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
         }
         stats.matches = matches_;
-        stats.memory_bytes += sizeof *this + window_.bytes() + list_.bytes() + keys_.bytes() +
-                              nulls_.bytes() + intervals_.bytes() + places_.bytes() + tasks_.bytes() +
-                              sorter_.bytes() + writer_.bytes();
+        stats.has_watermark = window_.watermark().known();
+        if (stats.has_watermark) stats.watermark = clamped(window_.watermark().at());
+        stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
+                              keys_.bytes() + nulls_.bytes() + intervals_.bytes() + places_.bytes() +
+                              tasks_.bytes() + sorter_.bytes() + writer_.bytes();
         return stats;
     }
 
     void check() override {
         if (broken_) throw BrokenJoin();
-        for (const Side side : {Side::left, Side::right})
+        for (const Side side : kSides)
             index_[static_cast<int>(side)].check(low_bits(window_.first(side)), low_bits(window_.next(side)));
     }
 
   private:
+    static constexpr Side kSides[] = {Side::left, Side::right};
+
     static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
+
+    static std::int64_t clamped(__int128 value) {
+        using Limits = std::numeric_limits<std::int64_t>;
+        return static_cast<std::int64_t>(std::clamp<__int128>(value, Limits::min(), Limits::max()));
+    }
 
     Index& index(Side side) { return index_[spec_.self_join ? 0 : static_cast<int>(side)]; }
 
@@ -69,58 +116,70 @@ class SerialJoin final : public Engine {
         return std::clamp<std::uint64_t>(live, kGroup, spec_.group);
     }
 
-    void validate(const Batch& batch) const {
-        if (!spec_.self_join) {
-            unsigned all = 0;
-            for (std::size_t i = 0; i < batch.size; ++i) all |= batch.sides[i];
-            for (std::size_t i = 0; all > 1 && i < batch.size; ++i)
-                if (batch.sides[i] > 1)
-                    throw BatchError(BatchError::Kind::side, i,
-                                     "sides[" + std::to_string(i) + "] is " + std::to_string(batch.sides[i]) +
-                                         "; expected 0 for left or 1 for right");
-        }
-        if (spec_.window.kind != WindowKind::time) return;
-        std::int64_t latest = window_.latest();
-        for (std::size_t i = 0; i < batch.size; ++i) {
-            if (null_time(batch, i)) continue;
-            if (batch.times[i] < latest)
-                throw BatchError(BatchError::Kind::order, i,
-                                 "times[" + std::to_string(i) + "] is " + std::to_string(batch.times[i]) +
-                                     ", earlier than " + std::to_string(latest) +
-                                     " before it; tuples of both sides must arrive in time order");
-            latest = batch.times[i];
-        }
-        for (const Side side : {Side::left, Side::right})
-            if (window_.next(side) - window_.first(side) + batch.size > kMaxLive)
-                throw BatchError(BatchError::Kind::capacity, 0,
-                                 "the window would hold more than 2^31 tuples of one side");
+    std::uint64_t find_counted(const Batch& batch, std::size_t start, std::size_t count) {
+        counter_.clear();
+        insert_and_probe(batch, start, count, counter_);
+        return counter_.size();
     }
 
-    static bool null_time(const Batch& batch, std::size_t i) {
-        return batch.null_times && batch.times[i] == std::numeric_limits<std::int64_t>::min();
+    std::uint64_t find_listed(const Batch& batch, std::size_t start, std::size_t count, Pairs* pairs) {
+        list_.clear();
+        insert_and_probe(batch, start, count, list_);
+        if (!filters_.empty()) filters_.apply(tasks_.data(), task_count_, places_.data(), list_);
+        return writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs);
+    }
+
+    void forget() {
+        for (const Side side : kSides) {
+            const std::uint64_t first = window_.first(side);
+            index_[static_cast<int>(side)].forget(low_bits(first));
+            if (!filters_.empty()) filters_.forget(side, first);
+            if (spec_.window.kind == WindowKind::event) {
+                event_keys_[static_cast<int>(side)].drop(first - event_first_[static_cast<int>(side)]);
+                event_first_[static_cast<int>(side)] = first;
+            }
+        }
+    }
+
+    // Gives the living new positions where the dead hold too many (event windows), and notes the old ones.
+    void renumber() {
+        for (const Side side : kSides) {
+            const int i = static_cast<int>(side);
+            renumbered_[i].clear();
+            if (!window_.wasteful(side)) continue;
+            const std::uint64_t first = window_.first(side);
+            renumbered_[i] = window_.renumber(side);
+            std::uint64_t position = window_.first(side);
+            for (const std::uint64_t old : renumbered_[i]) {
+                const Key key = event_keys_[i][old - first];
+                event_keys_[i].push(key);
+                filters_.copy(side, old);
+                index_[i].insert(key, low_bits(position++));
+            }
+        }
+        forget();
     }
 
     template <class Matches>
-    std::uint64_t join_group(const Batch& batch, std::size_t start, std::size_t count, Matches& matches,
-                             [[maybe_unused]] Pairs* pairs) {
-        admit(batch, start, count);
-        matches.clear();
+    void insert_and_probe(const Batch& batch, std::size_t start, std::size_t count, Matches& matches) {
         if (count == 1 && task_count_ == 1 && !spec_.self_join) {
-            insert_and_probe(Side{batch.sides[start]}, matches);
-        } else {
-            insert_and_probe_all(count, matches);
+            insert_and_probe_one(Side{batch.sides[start]}, matches);
+            return;
         }
-        if constexpr (std::is_same_v<Matches, MatchList>)
-            writer_.write(tasks_.data(), task_count_, places_.data(), matches, *pairs);
-        for (const Side side : {Side::left, Side::right})
-            if (entry_count_[static_cast<int>(side)] || spec_.window.kind == WindowKind::time)
-                index_[static_cast<int>(side)].forget(low_bits(window_.first(side)));
-        return matches.size();
+        for (const Side side : kSides) {
+            const int i = static_cast<int>(side);
+            insert_all(index_[i], entries_[i].data(), entry_count_[i]);
+        }
+        for (const Side side : kSides) {
+            const int i = static_cast<int>(side);
+            if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
+            probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
+        }
     }
 
     // Tuple by tuple: both indexes' memory is fetched before either is used.
     template <class Matches>
-    void insert_and_probe(Side side, Matches& matches) {
+    void insert_and_probe_one(Side side, Matches& matches) {
         const Entry<Key> entry = entries_[static_cast<int>(side)][0];
         Task<Key>& task = tasks_[0];
         Index& own = index(side);
@@ -138,48 +197,69 @@ class SerialJoin final : public Engine {
         task.found_to = matches.size();
     }
 
-    template <class Matches>
-    void insert_and_probe_all(std::size_t count, Matches& matches) {
-        for (const Side side : {Side::left, Side::right}) {
-            const int i = static_cast<int>(side);
-            insert_all(index_[i], entries_[i].data(), entry_count_[i]);
-        }
-        for (const Side side : {Side::left, Side::right}) {
-            const int i = static_cast<int>(side);
-            if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
-            probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
-        }
-    }
-
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.
     void admit(const Batch& batch, std::size_t start, std::size_t count) {
         reserve(count);
-        condition_->encode_keys(batch.keys, start, count, keys_.data(), nulls_.data());
+        read(batch, start, count);
+        const std::size_t width = condition_->width();
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::size_t row = start + i;
+            const Side side = spec_.self_join ? Side::left : Side{batch.sides[row]};
+            bool null = nulls_[i], timed = false;
+            std::int64_t time = 0;
+            if (spec_.window.kind != WindowKind::rows) {
+                timed = !batch.null_times || !batch.null_times[row];
+                time = batch.times[row];
+                null |= !timed;
+                if (spec_.window.kind == WindowKind::event && timed && window_.refuse(side, time)) {
+                    late_.push_back(static_cast<std::uint32_t>(row));
+                    continue;
+                }
+            }
+            const Place place = window_.admit(side, time, timed, null);
+            places_[i] = place;
+            if (!filters_.empty()) filters_.keep(side, i);
+            if (spec_.window.kind == WindowKind::event) event_keys_[static_cast<int>(side)].push(keys_[i]);
+            if (null) continue;
+            const int own = static_cast<int>(side);
+            entries_[own][entry_count_[own]++] = {keys_[i], low_bits(place.position)};
+            if (place.first == place.last) continue;
+            const Interval<Key>* asked = intervals_.data() + i * width;
+            add_tasks(asked, width, place, i, spec_.self_join || side == Side::right);
+            if (spec_.self_join && !symmetric(asked, width * count, width, i))
+                add_tasks(asked + width * count, width, place, i, false);
+        }
+    }
+
+    void read(const Batch& batch, std::size_t start, std::size_t count) {
+        std::fill_n(nulls_.data(), count, false);
+        condition_->encode_keys(batch.keys[0], start, count, keys_.data(), nulls_.data());
+        if (!filters_.empty()) filters_.read(batch, start, count, nulls_.data());
         if (spec_.self_join) {
+            // Earlier tuples are looked for as left partners; the second half asks for right ones.
             condition_->partners(Side::right, keys_.data(), count, intervals_.data());
-            condition_->partners(Side::left, keys_.data(), count, intervals_.data() + count);
+            condition_->partners(Side::left, keys_.data(), count,
+                                 intervals_.data() + condition_->width() * count);
         } else {
             condition_->partners(batch.sides + start, keys_.data(), count, intervals_.data());
         }
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const Side side = spec_.self_join ? Side::left : Side{batch.sides[start + i]};
-            const int own = static_cast<int>(side);
-            bool null = nulls_[i];
-            std::int64_t time = 0;
-            if (spec_.window.kind == WindowKind::time) {
-                time = batch.times[start + i];
-                if (null_time(batch, start + i)) {
-                    null = true;
-                    time = window_.latest();
-                }
-            }
-            const Place place = window_.admit(side, time, null);
-            places_[i] = place;
-            if (null) continue;
-            entries_[own][entry_count_[own]++] = {keys_[i], low_bits(place.position)};
-            if (place.first == place.last) continue;
-            if (spec_.self_join) add_both_ways(intervals_[i], intervals_[count + i], place, i);
-            else add_task(intervals_[i], place, i, side == Side::right);
+    }
+
+    // Whether an arrival of a self-join asks for the same as either side: then once is enough.
+    bool symmetric(const Interval<Key>* asked, std::size_t second, std::size_t width,
+                   std::size_t arrival) const {
+        for (std::size_t i = 0; i < width; ++i)
+            if (asked[i].low != asked[second + i].low || asked[i].high != asked[second + i].high)
+                return false;
+        return filters_.symmetric(arrival);
+    }
+
+    void add_tasks(const Interval<Key>* intervals, std::size_t width, const Place& place,
+                   std::uint32_t arrival, bool partner_is_left) {
+        for (std::size_t i = 0; i < width && !intervals[i].empty(); ++i) {
+            tasks_[task_count_] = {intervals[i], place.visible(), arrival, partner_is_left, 0, 0};
+            const int probed = partner_is_left ? 0 : 1;
+            order_[probed][order_count_[probed]++] = static_cast<std::uint32_t>(task_count_++);
         }
     }
 
@@ -188,44 +268,29 @@ class SerialJoin final : public Engine {
         task_count_ = 0;
         for (int i = 0; i < 2; ++i) entry_count_[i] = order_count_[i] = 0;
         if (count <= places_.capacity()) return;
+        const std::size_t most_tasks = (spec_.self_join ? 2 : 1) * condition_->width() * count;
         keys_.reserve(count);
         nulls_.reserve(count);
-        intervals_.reserve(2 * count);
-        tasks_.reserve(3 * count);
+        intervals_.reserve(most_tasks);
+        tasks_.reserve(most_tasks);
         for (int i = 0; i < 2; ++i) {
             entries_[i].reserve(count);
-            order_[i].reserve(3 * count);
+            order_[i].reserve(most_tasks);
         }
         places_.reserve(count);  // the last one: its capacity speaks for all
     }
 
-    void add_task(Interval<Key> interval, const Place& place, std::uint32_t arrival, bool partner_is_left) {
-        if (interval.empty()) return;
-        tasks_[task_count_] = {interval, place.visible(), arrival, partner_is_left, 0, 0};
-        const int probed = partner_is_left ? 0 : 1;
-        order_[probed][order_count_[probed]++] = static_cast<std::uint32_t>(task_count_++);
-    }
-
-    // A self-join's arrival looks for earlier tuples as its left partners, and for those that do not match
-    // that way round, as its right partners.
-    void add_both_ways(Interval<Key> as_left, Interval<Key> as_right, const Place& place,
-                       std::uint32_t arrival) {
-        add_task(as_left, place, arrival, true);
-        if (as_right.empty()) return;
-        if (as_left.empty() || as_left.high < as_right.low || as_right.high < as_left.low)
-            return add_task(as_right, place, arrival, false);
-        if (as_right.low < as_left.low)
-            add_task({as_right.low, static_cast<Key>(as_left.low - 1)}, place, arrival, false);
-        if (as_right.high > as_left.high)
-            add_task({static_cast<Key>(as_left.high + 1), as_right.high}, place, arrival, false);
-    }
-
     JoinSpec spec_;
     std::unique_ptr<Condition<Key>> condition_;
+    Filters filters_;
     Window window_;
     Index index_[2];  // a self-join uses the first only
     std::uint64_t matches_ = 0;
     bool broken_ = false;
+    std::vector<std::uint32_t> late_;
+    std::vector<std::uint64_t> renumbered_[2];
+    Ring<Key> event_keys_[2];  // event windows: of positions from event_first_ on, for renumbering
+    std::uint64_t event_first_[2] = {0, 0};
 
     // The group under way.
     Buffer<Key> keys_;

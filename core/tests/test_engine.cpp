@@ -61,15 +61,31 @@ static std::vector<Pair> by_definition(const Input& input, const WindowSpec& win
 }
 
 static Bound bound(int value) {
-    return {value < 0 ? -1 : 0, static_cast<std::uint64_t>(std::int64_t{value}), 0.0};
+    return {BoundKind::sum, value < 0 ? -1 : 0, static_cast<std::uint64_t>(std::int64_t{value}), 0.0};
+}
+
+static WindowSpec rows(std::uint64_t left, std::uint64_t right) {
+    WindowSpec spec;
+    spec.left = left;
+    spec.right = right;
+    return spec;
+}
+
+static WindowSpec within(std::uint64_t duration) {
+    WindowSpec spec;
+    spec.kind = WindowKind::time;
+    spec.duration = duration;
+    return spec;
+}
+
+static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int upper, bool self_join,
+                     std::uint32_t group) {
+    return {{{KeyType::int32, {{bound(lower), bound(upper)}}}}, index, window, self_join, true, group};
 }
 
 TEST(all_levels_indexes_windows_and_groups) {
     const Input input = make_input(700, 1);
-    const WindowSpec windows[] = {{WindowKind::rows, 40, 40, 0},
-                                  {WindowKind::rows, 3, 90, 0},
-                                  {WindowKind::rows, 1000, 1000, 0},
-                                  {WindowKind::time, 0, 0, 30}};
+    const WindowSpec windows[] = {rows(40, 40), rows(3, 90), rows(1000, 1000), within(30)};
     for (const WindowSpec& window : windows)
         for (const bool self_join : {false, true}) {
             if (self_join && window.left != window.right) continue;
@@ -79,16 +95,16 @@ TEST(all_levels_indexes_windows_and_groups) {
                     if (!supported(level)) continue;
                     for (const IndexKind index : {IndexKind::nested_loop, IndexKind::b_tree})
                         for (const std::uint32_t group : {1u, 5u, 16u, 17u, 200u}) {
-                            const auto engine = make_engine(
-                                {KeyType::int32, index, window, bound(lower), bound(upper), self_join, group},
-                                level);
+                            const auto engine =
+                                make_engine(join(index, window, lower, upper, self_join, group), level);
                             std::vector<Pair> found;
                             for (std::size_t start = 0; start < input.keys.size(); start += 111) {
                                 const std::size_t count =
                                     std::min<std::size_t>(111, input.keys.size() - start);
                                 Pairs pairs;
-                                engine->push({input.sides.data() + start, input.keys.data() + start,
-                                              input.times.data() + start, count, false},
+                                const Column keys{input.keys.data() + start, nullptr};
+                                engine->push({input.sides.data() + start, &keys, input.times.data() + start,
+                                              nullptr, count},
                                              &pairs);
                                 for (std::size_t i = 0; i < pairs.size(); ++i)
                                     found.push_back({pairs.left()[i], pairs.right()[i]});
@@ -103,15 +119,14 @@ TEST(all_levels_indexes_windows_and_groups) {
 }
 
 TEST(a_refused_batch_changes_nothing) {
-    const auto engine = make_engine(
-        {KeyType::int32, IndexKind::b_tree, {WindowKind::time, 0, 0, 10}, bound(0), bound(0), false, 16},
-        Level::portable);
+    const auto engine = make_engine(join(IndexKind::b_tree, within(10), 0, 0, false, 16), Level::portable);
     const std::uint8_t sides[] = {0, 1, 0, 2};
     const std::int32_t keys[] = {1, 1, 1, 1};
     const std::int64_t times[] = {5, 6, 4, 7};
+    const Column column{keys, nullptr};
     const auto refused = [&](std::size_t count) {
         try {
-            engine->push({sides, keys, times, count, false}, nullptr);
+            engine->push({sides, &column, times, nullptr, count}, nullptr);
         } catch (const BatchError& error) {
             return error.row;
         }
@@ -120,8 +135,8 @@ TEST(a_refused_batch_changes_nothing) {
     CHECK_EQUAL(refused(4), 3u);
     CHECK_EQUAL(refused(3), 2u);
     CHECK_EQUAL(engine->stats().rows[0] + engine->stats().rows[1], 0u);
-    CHECK_EQUAL(engine->push({sides, keys, times, 2, false}, nullptr), 1u);
-    CHECK_EQUAL(engine->push({sides, keys, times + 3, 1, false}, nullptr), 1u);
+    CHECK_EQUAL(engine->push({sides, &column, times, nullptr, 2}, nullptr), 1u);
+    CHECK_EQUAL(engine->push({sides, &column, times + 3, nullptr, 1}, nullptr), 1u);
     CHECK_EQUAL(refused(1), 0u);  // 5 after 7
 }
 

@@ -6,12 +6,21 @@ SLIDEJOIN_TARGET_BEGIN
 
 #include "../probe.hpp"
 
+using namespace slidejoin;
 using namespace slidejoin::SLIDEJOIN_TARGET;
+
+static Bound sum(__int128 offset) {
+    return {BoundKind::sum, static_cast<std::int64_t>(offset >> 64), static_cast<std::uint64_t>(offset), 0.0};
+}
+static Bound real(double offset) { return {BoundKind::sum, 0, 0, offset}; }
+static Bound step(std::int64_t places) {
+    return {BoundKind::step, places < 0 ? -1 : 0, static_cast<std::uint64_t>(places), 0.0};
+}
 
 TEST(every_int8_pair) {
     for (int lower = -300; lower <= 300; lower += 17)
         for (int upper = lower; upper <= lower + 60; upper += 13) {
-            const Band<std::int8_t> band(lower, upper);
+            const Band<std::int8_t> band({sum(lower), sum(upper)});
             for (int left = -128; left < 128; ++left)
                 for (int right = -128; right < 128; ++right) {
                     const bool match = left + lower <= right && right <= left + upper;
@@ -37,7 +46,7 @@ static void check_integer_ends() {
     for (const __int128 lower : offsets)
         for (const __int128 upper : offsets) {
             if (lower > upper) continue;
-            const Band<User> band(static_cast<Offset<User>>(lower), static_cast<Offset<User>>(upper));
+            const Band<User> band({sum(lower), sum(upper)});
             for (const User left : keys)
                 for (const User right : keys) {
                     const __int128 difference = static_cast<__int128>(right) - left;
@@ -85,7 +94,7 @@ static void check_floats() {
         if (!std::isfinite(a) || !std::isfinite(b) || is_null(left) || is_null(other)) continue;
         ++tried;
         const User lower = std::min(a, b), upper = std::max(a, b);
-        const Band<User> band(lower, upper);
+        const Band<User> band({real(lower), real(upper)});
         // Keys around the ends of the interval are where a wrong rounding shows.
         std::vector<User> rights{other, left + lower, left + upper};
         for (int i = 0; i < 2; ++i) {
@@ -114,7 +123,53 @@ static void check_floats() {
 TEST(floats_follow_the_sum_form) {
     check_floats<float>();
     check_floats<double>();
-    const Band<double> band(0.0, 0.3);
+    const Band<double> band({real(0.0), real(0.3)});
     CHECK(band.partners(Side::right, encode(0.4)).contains(encode(0.1)));  // though 0.4 - 0.1 > 0.3
+}
+
+template <class User>
+static void check_comparisons(std::vector<User> keys) {
+    const Bound open;
+    const struct {
+        Band<User> band;
+        bool (*holds)(User, User);
+    } cases[] = {
+        {Band<User>({step(0), step(0)}), [](User l, User r) { return l == r; }},
+        {Band<User>({step(1), open}), [](User l, User r) { return l < r; }},
+        {Band<User>({step(0), open}), [](User l, User r) { return l <= r; }},
+        {Band<User>({open, step(-1)}), [](User l, User r) { return l > r; }},
+        {Band<User>({open, step(0)}), [](User l, User r) { return l >= r; }},
+        {Band<User>({open, open}), [](User, User) { return true; }},
+    };
+    for (const auto& [band, holds] : cases)
+        for (const User left : keys)
+            for (const User right : keys) {
+                CHECK(band.partners(Side::left, encode(left)).contains(encode(right)) == holds(left, right));
+                CHECK(band.partners(Side::right, encode(right)).contains(encode(left)) == holds(left, right));
+            }
+}
+
+TEST(comparisons) {
+    const double tiny = std::numeric_limits<double>::denorm_min(),
+                 inf = std::numeric_limits<double>::infinity();
+    check_comparisons<double>({-inf, -1.5, -tiny, -0.0, 0.0, tiny, 1.5, inf});
+    check_comparisons<float>({-0.0f, 0.0f, 1.0f, std::numeric_limits<float>::infinity()});
+    check_comparisons<std::int64_t>({INT64_MIN, -1, 0, 1, INT64_MAX});
+    check_comparisons<std::uint64_t>({0, 1, UINT64_MAX});
+    check_comparisons<std::uint8_t>({0, 1, 255});
+}
+
+TEST(overlapping_ranges_are_joined) {
+    const UnionCondition<std::int32_t> condition({{sum(-5), sum(5)}, {sum(3), sum(8)}, {sum(20), sum(35)}});
+    const std::uint32_t key = encode(std::int32_t{100});
+    Interval<std::uint32_t> found[3];
+    condition.partners(Side::left, &key, 1, found);
+    CHECK(decode<std::int32_t>(found[0].low) == 95 && decode<std::int32_t>(found[0].high) == 108);
+    CHECK(decode<std::int32_t>(found[1].low) == 120 && decode<std::int32_t>(found[1].high) == 135);
+    CHECK(found[2].empty());
+    condition.partners(Side::right, &key, 1, found);
+    CHECK(decode<std::int32_t>(found[0].low) == 65 && decode<std::int32_t>(found[0].high) == 80);
+    CHECK(decode<std::int32_t>(found[1].low) == 92 && decode<std::int32_t>(found[1].high) == 105);
+    CHECK(found[2].empty());
 }
 SLIDEJOIN_TARGET_END

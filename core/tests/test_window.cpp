@@ -9,15 +9,39 @@ SLIDEJOIN_TARGET_BEGIN
 using namespace slidejoin;
 using namespace slidejoin::SLIDEJOIN_TARGET;
 
+static WindowSpec rows(std::uint64_t left, std::uint64_t right) {
+    WindowSpec spec;
+    spec.left = left;
+    spec.right = right;
+    return spec;
+}
+
+static WindowSpec within(std::uint64_t duration, bool self_purge = false) {
+    WindowSpec spec;
+    spec.kind = WindowKind::time;
+    spec.duration = duration;
+    spec.self_purge = self_purge;
+    return spec;
+}
+
+static WindowSpec event(std::int64_t before, std::int64_t after, std::uint64_t lateness) {
+    WindowSpec spec;
+    spec.kind = WindowKind::event;
+    spec.before = before;
+    spec.after = after;
+    spec.lateness = lateness;
+    return spec;
+}
+
 TEST(count_window_keeps_each_side_apart) {
-    Window window({WindowKind::rows, 2, 3, 0}, false);
-    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, false);
-    const Place place = window.admit(Side::right, 0, false);
+    Window window(rows(2, 3), false);
+    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, true, false);
+    const Place place = window.admit(Side::right, 0, true, false);
     CHECK_EQUAL(place.position, 0u);
     CHECK_EQUAL(place.first, 3u);
     CHECK_EQUAL(place.last, 5u);
-    for (int i = 0; i < 9; ++i) window.admit(Side::right, 0, false);
-    const Place next = window.admit(Side::left, 0, false);
+    for (int i = 0; i < 9; ++i) window.admit(Side::right, 0, true, false);
+    const Place next = window.admit(Side::left, 0, true, false);
     CHECK_EQUAL(next.first, 7u);
     CHECK_EQUAL(next.last, 10u);
     CHECK_EQUAL(window.stored(Side::left), 2u);
@@ -25,39 +49,90 @@ TEST(count_window_keeps_each_side_apart) {
 }
 
 TEST(time_window_is_closed_at_its_old_end) {
-    Window window({WindowKind::time, 0, 0, 10}, false);
-    window.admit(Side::left, 0, false);
-    window.admit(Side::left, 1, false);
-    CHECK_EQUAL(window.admit(Side::right, 10, false).first, 0u);
-    CHECK_EQUAL(window.admit(Side::right, 11, false).first, 1u);
+    Window window(within(10), false);
+    window.admit(Side::left, 0, true, false);
+    window.admit(Side::left, 1, true, false);
+    CHECK_EQUAL(window.admit(Side::right, 10, true, false).first, 0u);
+    CHECK_EQUAL(window.admit(Side::right, 11, true, false).first, 1u);
     CHECK_EQUAL(window.stored(Side::left), 1u);
     CHECK_EQUAL(window.stored(Side::right), 2u);
 }
 
 TEST(time_window_over_the_whole_range) {
     using Limits = std::numeric_limits<std::int64_t>;
-    Window window({WindowKind::time, 0, 0, std::numeric_limits<std::uint64_t>::max()}, false);
-    window.admit(Side::left, Limits::min(), false);
-    CHECK_EQUAL(window.admit(Side::right, Limits::max(), false).first, 0u);
-    Window shorter({WindowKind::time, 0, 0, std::numeric_limits<std::uint64_t>::max() - 1}, false);
-    shorter.admit(Side::left, Limits::min(), false);
-    CHECK_EQUAL(shorter.admit(Side::right, Limits::max(), false).first, 1u);
+    Window window(within(std::numeric_limits<std::uint64_t>::max()), false);
+    window.admit(Side::left, Limits::min(), true, false);
+    CHECK_EQUAL(window.admit(Side::right, Limits::max(), true, false).first, 0u);
+    Window shorter(within(std::numeric_limits<std::uint64_t>::max() - 1), false);
+    shorter.admit(Side::left, Limits::min(), true, false);
+    CHECK_EQUAL(shorter.admit(Side::right, Limits::max(), true, false).first, 1u);
 }
 
 TEST(nulls_take_a_place_but_are_not_stored) {
-    Window window({WindowKind::rows, 4, 4, 0}, false);
-    for (int i = 0; i < 100; ++i) window.admit(Side::left, 0, i % 2 == 0);
+    Window window(rows(4, 4), false);
+    for (int i = 0; i < 100; ++i) window.admit(Side::left, 0, true, i % 2 == 0);
     CHECK_EQUAL(window.nulls(Side::left), 50u);
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.next(Side::left), 100u);
 }
 
 TEST(self_join_sees_its_own_past) {
-    Window window({WindowKind::rows, 3, 3, 0}, true);
-    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, false);
-    const Place place = window.admit(Side::left, 0, false);
+    Window window(rows(3, 3), true);
+    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, true, false);
+    const Place place = window.admit(Side::left, 0, true, false);
     CHECK_EQUAL(place.position, 5u);
     CHECK_EQUAL(place.first, 2u);
     CHECK_EQUAL(place.last, 5u);
+}
+
+TEST(self_purging_waits_for_its_own_side) {
+    Window window(within(10, true), false);
+    window.admit(Side::left, 0, true, false);
+    CHECK_EQUAL(window.admit(Side::right, 50, true, false).last, 1u);
+    CHECK_EQUAL(window.admit(Side::right, 50, true, false).first, 0u);
+    window.admit(Side::left, 51, true, false);
+    CHECK_EQUAL(window.admit(Side::right, 51, true, false).first, 1u);
+}
+
+TEST(watermark_is_the_least_of_both_sides) {
+    Window window(event(5, 5, 2), false);
+    window.admit(Side::left, 100, true, false);
+    CHECK(!window.watermark().known());
+    window.admit(Side::right, 50, true, false);
+    CHECK(window.watermark().at() == 48);
+    CHECK(window.refuse(Side::left, 48));
+    CHECK(!window.refuse(Side::left, 49));
+    CHECK_EQUAL(window.late(Side::left), 1u);
+    window.idle(Side::right);
+    CHECK(window.watermark().at() == 98);
+    window.admit(Side::right, 99, true, false);  // wakes the side; the watermark does not go back
+    CHECK(window.watermark().at() == 98);
+    window.advance(200, Side::left);
+    window.advance(150, Side::right);
+    CHECK(window.watermark().at() == 150);
+}
+
+TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
+    Window window(event(5, 10, 0), false);
+    for (const int time : {30, 1, 2, 3}) window.admit(Side::left, time, true, false);
+    window.admit(Side::right, 12, true, false);  // watermark 12: left 1 and 2 are gone, 3 + 10 is not
+    CHECK_EQUAL(window.stored(Side::left), 2u);
+    CHECK_EQUAL(window.stored(Side::right), 1u);
+    CHECK_EQUAL(window.first(Side::left), 0u);  // the oldest one lives on
+    window.advance(40, Side::left);
+    window.advance(40, Side::right);
+    CHECK_EQUAL(window.stored(Side::left), 0u);
+    CHECK_EQUAL(window.first(Side::left), 4u);
+    CHECK_EQUAL(window.stored(Side::right), 0u);
+}
+
+TEST(watermark_at_the_ends_of_time) {
+    using Limits = std::numeric_limits<std::int64_t>;
+    Window window(event(Limits::max(), Limits::max(), Limits::max()), false);
+    window.admit(Side::left, Limits::min(), true, false);
+    window.admit(Side::right, Limits::min(), true, false);
+    CHECK(window.watermark().known());
+    CHECK(!window.refuse(Side::left, Limits::min()));
+    CHECK_EQUAL(window.stored(Side::left), 1u);
 }
 SLIDEJOIN_TARGET_END

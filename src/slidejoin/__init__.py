@@ -12,7 +12,18 @@ from slidejoin.errors import (
     UsageError,
 )
 from slidejoin.numeric import NumericJoin
-from slidejoin.window import rows, within
+from slidejoin.predicate import (
+    band,
+    bands,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+)
+from slidejoin.window import interval, rows, within
+from slidejoin.window_join import WindowJoin
 
 __version__ = "0.1.0"
 
@@ -25,6 +36,16 @@ __all__ = [
     "SpecError",
     "StateError",
     "UsageError",
+    "WindowJoin",
+    "band",
+    "bands",
+    "equal",
+    "greater",
+    "greater_equal",
+    "interval",
+    "less",
+    "less_equal",
+    "not_equal",
     "rows",
     "within",
 ]

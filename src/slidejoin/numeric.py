@@ -6,8 +6,8 @@ from typing import Any, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from slidejoin import _core, isa
 from slidejoin.errors import SchemaError
+from slidejoin.native import native_join
 from slidejoin.spec import Number, NumericSpec, numeric_spec
 from slidejoin.window import Rows, Window, Within
 
@@ -85,20 +85,13 @@ class NumericJoin:
         group: int | None = None,
     ) -> None:
         spec = numeric_spec(window, lower, upper, key, index, workers, self_join, group)
-        kept = spec.window if isinstance(spec.window, Rows) else Rows(0, 0)
         self._spec = spec
-        self._native = _core.NativeJoin(
-            key=spec.key.name,
+        self._native = native_join(
+            [(spec.key.name, [(("sum", spec.lower), ("sum", spec.upper))])],
+            _core_window(spec.window),
             index=spec.index,
-            time_window=isinstance(spec.window, Within),
-            left=kept.left,
-            right=kept.right,
-            duration=spec.window.duration if isinstance(spec.window, Within) else 0,
-            lower=_offset(spec.lower),
-            upper=_offset(spec.upper),
             self_join=spec.self_join,
             group=spec.group,
-            level=isa.current(),
         )
 
     @property
@@ -135,7 +128,8 @@ class NumericJoin:
     @property
     def stats(self) -> NumericStats:
         """Counters: rows and null keys so far, matches, tuples that may still match, bytes in use."""
-        return self._native.stats()  # type: ignore[return-value]
+        stats = self._native.stats()
+        return NumericStats(**{name: stats[name] for name in NumericStats.__annotations__})
 
     def check(self) -> None:
         """Verify the invariants of the index; raises StateError where one is broken. Cost: O(window)."""
@@ -157,11 +151,10 @@ class NumericJoin:
 
     def _arrays(
         self, sides: ArrayLike | None, keys: ArrayLike, times: ArrayLike | None
-    ) -> tuple[NDArray[np.uint8] | None, NDArray[Any], NDArray[np.int64] | None, bool]:
+    ) -> tuple[NDArray[np.uint8] | None, NDArray[Any], NDArray[np.int64] | None, NDArray[np.bool_] | None]:
         """The arrays in the form that the core reads; refuses what would lose or change a value."""
         key_array = _column("keys", keys, self._spec.key)
-        side_array = time_array = None
-        null_times = False
+        side_array = time_array = null_times = None
         if not self._spec.self_join:
             if sides is None:
                 raise SchemaError("sides is missing; give 0 for left and 1 for right, as uint8")
@@ -174,12 +167,10 @@ class NumericJoin:
         return side_array, key_array, time_array, null_times
 
 
-def _offset(bound: int | float) -> tuple[int, int, float]:
-    """A bound for the core: a whole number as high * 2**64 + low, or a float."""
-    if isinstance(bound, float):
-        return 0, 0, bound
-    clipped = max(-(2**64), min(2**64, bound))
-    return clipped >> 64, clipped & (2**64 - 1), 0.0
+def _core_window(window: Window) -> dict[str, Any]:
+    if isinstance(window, Rows):
+        return {"window": "rows", "left": window.left, "right": window.right}
+    return {"window": "time", "duration": window.duration}
 
 
 def _column(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -212,8 +203,10 @@ def _from_list(name: str, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[
     return cast
 
 
-def _timestamps(times: ArrayLike | None, window: Within) -> tuple[NDArray[np.int64], bool]:
-    """Timestamps as int64, and whether the least one stands for a missing time (NaT)."""
+def _timestamps(
+    times: ArrayLike | None, window: Within
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Timestamps as int64, and a mask of those that are missing (NaT), where there are any."""
     if times is None:
         raise SchemaError("times are missing; a time window needs one timestamp for each key")
     array = np.asarray(times)
@@ -223,7 +216,7 @@ def _timestamps(times: ArrayLike | None, window: Within) -> tuple[NDArray[np.int
                 f"times have type {array.dtype}, but the window's duration has a unit; give datetime64 "
                 "timestamps, or the duration as a whole number"
             )
-        return _column("times", times, np.dtype(np.int64)), False
+        return _column("times", times, np.dtype(np.int64)), None
     if not window.timed:
         raise SchemaError(
             f"times have type {array.dtype}, but the window's duration is the plain number "
@@ -236,7 +229,8 @@ def _timestamps(times: ArrayLike | None, window: Within) -> tuple[NDArray[np.int
         nanoseconds.astype(array.dtype), array, equal_nan=True
     ):
         raise SchemaError(f"times of type {array.dtype} are beyond the range of datetime64[ns]")
-    return np.ascontiguousarray(nanoseconds).view(np.int64), True
+    missing = np.isnat(nanoseconds)
+    return np.ascontiguousarray(nanoseconds).view(np.int64), missing if missing.any() else None
 
 
 def _same_length(array: NDArray[Any], name: str, keys: NDArray[Any]) -> NDArray[Any]:

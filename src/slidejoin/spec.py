@@ -1,6 +1,13 @@
-"""A join's description, checked: every error about an argument is raised here."""
+"""A join's description, checked: every error about an argument is raised here.
 
+:func:`join_spec` checks what ``WindowJoin`` is given, :func:`numeric_spec` what ``NumericJoin`` is given.
+Neither knows the types of columns; ``keys`` binds a :class:`JoinSpec` to two schemas.
+"""
+
+import hashlib
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -10,29 +17,152 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from slidejoin import _core
+from slidejoin import window as windows
 from slidejoin.errors import SpecError
-from slidejoin.window import Rows, Window, Within, rows
+from slidejoin.predicate import Predicate
+from slidejoin.window import Interval, Rows, Window, Within, rows
 
 Number: TypeAlias = int | float | Fraction | Decimal
 
 _INTEGERS = (f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 KEY_TYPES = (*_INTEGERS, "float32", "float64")
 
+HOW = ("inner", "left", "right", "full", "left_semi", "left_anti")
+ORDERS = ("none", "arrival", "full")
+
 # Live tuples of one side that the core can address.
 MAX_LIVE = 2**31
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """A checked join of two streams of rows: what ``WindowJoin`` runs. Made by :func:`join_spec`."""
+
+    on: Predicate
+    window: Window
+    how: str
+    index: str
+    workers: int
+    order: str
+    suffixes: tuple[str, str]
+    self_join: bool
+
+    @property
+    def time(self) -> tuple[str, str] | None:
+        """Names of the left and the right timestamp column, for windows of time."""
+        if isinstance(self.window, Rows) or self.window.time is None:
+            return None
+        name = self.window.time
+        return (name, name) if isinstance(name, str) else name
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as JSON values, exactly; :meth:`from_json` reads them back."""
+        return {
+            "on": self.on.to_json(),
+            "window": self.window.to_json(),
+            "how": self.how,
+            "index": self.index,
+            "workers": self.workers,
+            "order": self.order,
+            "suffixes": list(self.suffixes),
+            "self_join": self.self_join,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "JoinSpec":
+        """Read a spec back from the JSON values that :meth:`to_json` gave."""
+        try:
+            parts = dict(data)
+            on, window = Predicate.from_json(parts.pop("on")), windows.from_json(parts.pop("window"))
+            return join_spec(on, window, **parts)
+        except (TypeError, KeyError, ValueError) as error:
+            raise SpecError(f"{data!r} is not the JSON form of a join: {error}") from None
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for what the join means: the SHA-256 of its JSON form, equal in all processes and versions.
+
+        The index and the number of workers are left out: they decide speed, never results, so a checkpoint
+        goes on under others.
+        """
+        meaning = {name: part for name, part in self.to_json().items() if name not in ("index", "workers")}
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class NumericSpec:
     """A checked join of numbers: what :class:`slidejoin.NumericJoin` runs."""
 
-    window: Window
+    window: Rows | Within
     lower: int | float
     upper: int | float
     key: np.dtype[Any]
     index: str
     self_join: bool
     group: int
+
+
+def join_spec(
+    on: Predicate,
+    window: int | tuple[int, int] | Window,
+    how: str = "inner",
+    index: str = "auto",
+    workers: int = 1,
+    order: str = "arrival",
+    suffixes: tuple[str, str] = ("", "_right"),
+    self_join: bool = False,
+) -> JoinSpec:
+    """Check the arguments of a WindowJoin and bring them into one form.
+
+    Examples
+    --------
+    >>> from slidejoin.predicate import band
+    >>> join_spec(band("price", within=0.5), 1000).window
+    Rows(left=1000, right=1000)
+    """
+    if not isinstance(on, Predicate):
+        raise SpecError(f"on={on!r}; expected a predicate, such as sj.band('price', within=0.5)")
+    checked = check_window(window)
+    if not isinstance(checked, Rows) and checked.time is None:
+        raise SpecError(f"the window {checked} does not name its timestamps; add time='column'")
+    if how not in HOW:
+        raise SpecError(f"how={how!r}; expected one of {', '.join(HOW)}")
+    if how != "inner":
+        raise SpecError(f"how={how!r} is not supported yet; use 'inner'")
+    check_index(index, checked)
+    if order not in ORDERS:
+        raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}")
+    if isinstance(workers, bool) or workers != 1:
+        raise SpecError(f"workers={workers!r}; WindowJoin runs on one thread for now, use workers=1")
+    if not isinstance(self_join, bool | np.bool):
+        raise SpecError(f"self_join={self_join!r}; expected True or False")
+    if self_join:
+        _check_self_join(checked)
+        if not isinstance(checked, Rows) and isinstance(checked.time, tuple):
+            raise SpecError(
+                f"a self-join has one stream and one timestamp, not {checked.time}; "
+                f"use time={checked.time[0]!r}"
+            )
+    return JoinSpec(on, checked, how, index, int(workers), order, _check_suffixes(suffixes), bool(self_join))
+
+
+def _check_self_join(window: Window) -> None:
+    if isinstance(window, Rows) and window.left != window.right:
+        raise SpecError(f"a self-join has one stream and one window, not {window}; use rows({window.left})")
+
+
+def _check_suffixes(suffixes: tuple[str, str]) -> tuple[str, str]:
+    if (
+        not isinstance(suffixes, tuple | list)
+        or len(suffixes) != 2
+        or not all(isinstance(suffix, str) for suffix in suffixes)
+    ):
+        raise SpecError(f"suffixes={suffixes!r}; expected a pair of texts, such as ('', '_right')")
+    left, right = suffixes
+    if left == right:
+        raise SpecError(f"suffixes {left!r} and {right!r} are the same; columns of one name need two names")
+    return left, right
 
 
 def numeric_spec(
@@ -48,8 +178,12 @@ def numeric_spec(
     """Check the arguments of a NumericJoin and bring them into one form."""
     dtype = check_key(key)
     checked = check_window(window)
-    if self_join and isinstance(checked, Rows) and checked.left != checked.right:
-        raise SpecError(f"a self-join has one stream and one window, not {checked}; use rows({checked.left})")
+    if isinstance(checked, Interval):
+        raise SpecError("NumericJoin has rows and within windows; for interval windows use WindowJoin")
+    if isinstance(checked, Within) and checked.purge != "cross":
+        raise SpecError(f"NumericJoin has no purge={checked.purge!r}; use WindowJoin for it")
+    if self_join:
+        _check_self_join(checked)
     low, high = check_bounds(lower, upper, dtype)
     if workers != 1:
         raise SpecError(f"workers={workers!r}; NumericJoin runs on one thread, use workers=1")
@@ -81,11 +215,11 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
         if len(window) != 2:
             raise SpecError(f"window={window!r}; a pair (left, right) has two numbers")
         window = rows(left=window[0], right=window[1])
-    elif not isinstance(window, Rows | Within):
+    elif not isinstance(window, Rows | Within | Interval):
         if isinstance(window, bool) or not hasattr(window, "__index__"):
             raise SpecError(
                 f"window={window!r}; expected a number of rows, a pair (left, right), "
-                "sj.rows(...) or sj.within(...)"
+                "sj.rows(...), sj.within(...) or sj.interval(...)"
             )
         window = rows(window)
     if isinstance(window, Rows) and max(window.left, window.right) > MAX_LIVE:

@@ -1,16 +1,23 @@
 """Windows: which tuples of the other side an arrival may meet.
 
-``rows(n)`` keeps the last n tuples of each side; ``within(d)`` keeps what arrived at most d before.
+``rows(n)`` keeps the last n tuples of each side; ``within(d)`` keeps what arrived at most d before;
+``interval(before, after)`` pairs by event time, whatever the order of arrival. A window is a description: it
+costs nothing until a join runs it.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from slidejoin.errors import SpecError
 
-Duration: TypeAlias = int | str | timedelta
+Duration: TypeAlias = int | str | timedelta | np.timedelta64
+TimeColumns: TypeAlias = str | tuple[str, str] | None
 
 _NANOSECONDS = {
     "ns": 1,
@@ -22,6 +29,9 @@ _NANOSECONDS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+_NUMPY_UNITS = _NANOSECONDS | {"D": 86_400_000_000_000, "W": 7 * 86_400_000_000_000}
+_NUMBER = r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)"
+_DURATION = re.compile(rf"\s*({_NUMBER})\s*({'|'.join(_NANOSECONDS)})\s*")
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,10 @@ class Rows:
 
     left: int
     right: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The window as JSON values; :func:`from_json` reads them back."""
+        return {"kind": "rows", "left": self.left, "right": self.right}
 
 
 @dataclass(frozen=True)
@@ -42,10 +56,49 @@ class Within:
 
     duration: int
     timed: bool
-    time: str | tuple[str, str] | None
+    time: TimeColumns
+    purge: str = "cross"
+
+    def to_json(self) -> dict[str, Any]:
+        """The window as JSON values; :func:`from_json` reads them back."""
+        return {
+            "kind": "within",
+            "duration": _text(self.duration, self.timed),
+            "time": _time_json(self.time),
+            "purge": self.purge,
+        }
 
 
-Window: TypeAlias = Rows | Within
+@dataclass(frozen=True)
+class Interval:
+    """Pairs with ``-before <= right.ts - left.ts <= after``; see :func:`interval`.
+
+    ``before``, ``after`` and ``lateness`` are in nanoseconds where they were given as texts or timedeltas
+    (``timed``), else in the units of the integer timestamps. ``idle_after`` is in nanoseconds of the clock.
+    """
+
+    before: int
+    after: int
+    timed: bool
+    time: TimeColumns
+    lateness: int | None = None
+    late: str = "drop"
+    idle_after: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The window as JSON values; :func:`from_json` reads them back."""
+        return {
+            "kind": "interval",
+            "before": _text(self.before, self.timed),
+            "after": _text(self.after, self.timed),
+            "time": _time_json(self.time),
+            "lateness": None if self.lateness is None else _text(self.lateness, self.timed),
+            "late": self.late,
+            "idle_after": None if self.idle_after is None else format_duration(self.idle_after),
+        }
+
+
+Window: TypeAlias = Rows | Within | Interval
 
 
 def rows(n: int | None = None, *, left: int | None = None, right: int | None = None) -> Rows:
@@ -79,7 +132,7 @@ def rows(n: int | None = None, *, left: int | None = None, right: int | None = N
     return Rows(int(kept["left"]), int(kept["right"]))  # type: ignore[arg-type]
 
 
-def within(duration: Duration, *, time: str | tuple[str, str] | None = None) -> Within:
+def within(duration: Duration, *, time: TimeColumns = None, purge: str = "cross") -> Within:
     """Arrival-time window: an arrival meets what arrived at most ``duration`` before it.
 
     Tuples of both sides together must arrive in the order of their timestamps.
@@ -88,10 +141,14 @@ def within(duration: Duration, *, time: str | tuple[str, str] | None = None) -> 
     ----------
     duration : int, str or timedelta
         A whole number for integer timestamps; a text such as ``"10s"`` (ns, us, ms, s, m or min, h, d) or
-        a timedelta for ``datetime64`` timestamps.
+        a timedelta for timestamps with a unit.
     time : str or (str, str), optional
         Name of the timestamp column, or of the left and the right one. Joins on arrays get their
         timestamps with each push and need no name.
+    purge : {"cross", "self"}
+        Whose arrivals make a tuple leave the window. With ``"cross"`` an arrival measures the age of what it
+        meets. With ``"self"`` a tuple leaves only when its own side moves on, so that an arrival may meet
+        older tuples of a slow side: the variant of "Performance Modeling of Stream Joins", for experiments.
 
     Examples
     --------
@@ -99,36 +156,183 @@ def within(duration: Duration, *, time: str | tuple[str, str] | None = None) -> 
     >>> sj.within("10s").duration
     10000000000
     """
-    amount, timed = _parse_duration(duration)
+    amount, timed = _whole("duration", duration)
     if amount <= 0:
         raise SpecError(f"within({duration!r}) is empty; expected a duration above 0, such as '10s'")
-    if amount >= 2**64:
+    _check_fits(f"within({duration!r})", amount, timed)
+    if purge not in ("cross", "self"):
+        raise SpecError(f"purge={purge!r}; expected 'cross' or 'self'")
+    return Within(amount, timed, _check_time(time), purge)
+
+
+def interval(
+    before: Duration,
+    after: Duration,
+    *,
+    time: TimeColumns = None,
+    lateness: Duration | None = None,
+    late: str = "drop",
+    idle_after: Duration | None = None,
+) -> Interval:
+    """Event-time window: pairs with ``-before <= right.ts - left.ts <= after``, in any order of arrival.
+
+    Parameters
+    ----------
+    before, after : int, str or timedelta
+        How much earlier and how much later than its left tuple a right tuple may be. Whole numbers for
+        integer timestamps; texts such as ``"10s"`` or timedeltas for timestamps with a unit. Either may be
+        negative: ``interval("-1s", "5s")`` takes right tuples from 1 to 5 seconds later.
+    time : str or (str, str), optional
+        Name of the timestamp column, or of the left and the right one.
+    lateness : int, str or timedelta, optional
+        How far behind the latest timestamp of its side a tuple may arrive. The watermark is the least over
+        both sides of (latest timestamp - lateness); tuples at or before it are late. ``None``: only
+        ``advance`` moves the watermark.
+    late : {"drop", "return"}
+        Late tuples are dropped and counted; with ``"return"`` they are also kept for ``take_late``.
+    idle_after : str or timedelta, optional
+        A side that is silent for so long, by the clock, no longer holds the watermark back.
+
+    Examples
+    --------
+    >>> from slidejoin.window import interval
+    >>> window = interval("5s", "1s", time="ts", lateness="2s")
+    >>> window.before, window.after, window.lateness
+    (5000000000, 1000000000, 2000000000)
+    """
+    given = {"before": before, "after": after}
+    if lateness is not None:
+        given["lateness"] = lateness
+    amounts, timed = {}, {}
+    for name, duration in given.items():
+        amounts[name], timed[name] = _whole(name, duration)
+        _check_fits(f"interval {name} {duration!r}", amounts[name], timed[name])
+    if len(set(timed.values())) > 1:
+        plain = next(name for name in given if not timed[name])
         raise SpecError(
-            f"within({duration!r}) does not fit into 64 bits of {'nanoseconds' * timed or 'time'}"
+            f"interval {plain} {given[plain]!r} is a plain number while another part has a unit; give all of "
+            f"them units, such as '{given[plain]}s', or none"
         )
-    return Within(amount, timed, time)
+    if -amounts["before"] > amounts["after"]:
+        raise SpecError(
+            f"interval before={before!r}, after={after!r} is empty: -before is above after; "
+            "right.ts - left.ts goes from -before to after, swap or negate them"
+        )
+    if amounts.get("lateness", 0) < 0:
+        raise SpecError(f"lateness {lateness!r} is negative; expected 0 or more, or None")
+    if late not in ("drop", "return"):
+        raise SpecError(f"late={late!r}; expected 'drop' or 'return'")
+    return Interval(
+        before=amounts["before"],
+        after=amounts["after"],
+        timed=timed["before"],
+        time=_check_time(time),
+        lateness=amounts.get("lateness"),
+        late=late,
+        idle_after=_check_idle(idle_after),
+    )
 
 
-def _parse_duration(duration: Duration) -> tuple[int, bool]:
-    """A duration as (whole number, whether it counts nanoseconds)."""
+def from_json(data: Mapping[str, Any]) -> Window:
+    """Read a window back from the JSON values that its ``to_json`` gave."""
+    try:
+        parts = dict(data)
+        kind = parts.pop("kind")
+        for name in ("duration", "before", "after", "lateness"):
+            if parts.get(name) is not None and re.fullmatch("-?[0-9]+", parts[name]):
+                parts[name] = int(parts[name])
+        if kind == "rows":
+            return rows(**parts)
+        if kind == "within":
+            return within(**parts)
+        if kind == "interval":
+            return interval(**parts)
+        raise SpecError(f"unknown kind {kind!r}")
+    except (TypeError, KeyError, ValueError) as error:
+        raise SpecError(f"{data!r} is not the JSON form of a window: {error}") from None
+
+
+def parse_duration(duration: Duration) -> tuple[Fraction, bool]:
+    """A duration as (exact number, whether it counts nanoseconds)."""
     if isinstance(duration, timedelta):
-        return (duration // timedelta(microseconds=1)) * 1000, True
+        # pandas counts nanoseconds on top of the microseconds of a timedelta
+        nanoseconds = getattr(duration, "nanoseconds", 0)
+        return Fraction((duration // timedelta(microseconds=1)) * 1000 + nanoseconds), True
+    if isinstance(duration, np.timedelta64):
+        unit, count = np.datetime_data(duration.dtype)
+        if np.isnat(duration) or unit not in _NUMPY_UNITS:
+            raise SpecError(f"duration {duration!r} has no length in nanoseconds; write '10s' or '1.5h'")
+        return Fraction(int(duration.astype(np.int64)) * count * _NUMPY_UNITS[unit]), True
     if isinstance(duration, str):
-        number = duration.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = duration.strip()[len(number) :]
+        match = _DURATION.fullmatch(duration)
         try:
-            nanoseconds = Fraction(number.strip()) * _NANOSECONDS[unit]
-        except (ValueError, ZeroDivisionError, KeyError):
-            units = ", ".join(_NANOSECONDS)
-            raise SpecError(
-                f"duration {duration!r} is not a number with a unit; write '10s' or '1.5h' ({units})"
-            ) from None
-        if nanoseconds.denominator != 1:
-            raise SpecError(f"duration {duration!r} is not a whole number of nanoseconds")
-        return int(nanoseconds), True
+            if match is not None:
+                return Fraction(match[1]) * _NANOSECONDS[match[2]], True
+        except (ValueError, ZeroDivisionError):
+            pass  # too many digits, a zero below the line
+        units = ", ".join(_NANOSECONDS)
+        raise SpecError(f"duration {duration!r} is not a number with a unit; write '10s' or '1.5h' ({units})")
     if isinstance(duration, bool) or not hasattr(duration, "__index__"):
         raise SpecError(
             f"duration {duration!r} has type {type(duration).__name__}; "
             "expected an int, a text such as '10s' or a timedelta"
         )
-    return int(duration), False
+    return Fraction(int(duration)), False
+
+
+def format_duration(nanoseconds: int | Fraction) -> str:
+    """A number of nanoseconds as the shortest text that :func:`parse_duration` reads back exactly.
+
+    Examples
+    --------
+    >>> format_duration(90_000_000_000), format_duration(0)
+    ('90s', '0s')
+    """
+    if nanoseconds == 0:
+        return "0s"
+    for unit in ("d", "h", "min", "s", "ms", "us"):
+        if nanoseconds % _NANOSECONDS[unit] == 0:
+            return f"{nanoseconds // _NANOSECONDS[unit]}{unit}"
+    return f"{nanoseconds}ns"
+
+
+def _whole(name: str, duration: Duration) -> tuple[int, bool]:
+    amount, timed = parse_duration(duration)
+    if amount.denominator != 1:
+        raise SpecError(f"{name} {duration!r} is not a whole number of nanoseconds")
+    return int(amount), timed
+
+
+def _check_fits(what: str, amount: int, timed: bool) -> None:
+    if abs(amount) >= 2**64:
+        raise SpecError(f"{what} does not fit into 64 bits of {'nanoseconds' if timed else 'time'}")
+
+
+def _check_idle(idle_after: Duration | None) -> int | None:
+    if idle_after is None:
+        return None
+    amount, timed = _whole("idle_after", idle_after)
+    if not timed or amount <= 0:
+        raise SpecError(
+            f"idle_after={idle_after!r}; expected a duration of the clock above 0, such as '30s', or None"
+        )
+    return amount
+
+
+def _check_time(time: TimeColumns) -> TimeColumns:
+    """The name of the timestamp column, or a pair of two different ones."""
+    if time is None or isinstance(time, str):
+        return time
+    if not (
+        isinstance(time, tuple | list) and len(time) == 2 and all(isinstance(name, str) for name in time)
+    ):
+        raise SpecError(f"time={time!r}; expected the name of a column or a pair of them, left and right")
+    return time[0] if time[0] == time[1] else (time[0], time[1])
+
+
+def _time_json(time: TimeColumns) -> str | list[str] | None:
+    return list(time) if isinstance(time, tuple) else time
+
+
+def _text(amount: int, timed: bool) -> str:
+    return format_duration(amount) if timed else str(amount)

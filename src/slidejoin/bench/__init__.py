@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slidejoin.bench import foundation
+from slidejoin.bench import foundation, window
 from slidejoin.bench.report import Report
 
 Say: TypeAlias = Callable[[str], None]
@@ -32,6 +32,11 @@ BENCHMARKS = {
             "foundation",
             "the b-tree against absl::btree_multimap, and what a call from Python costs; one core",
             foundation.run,
+        ),
+        Benchmark(
+            "window",
+            "WindowJoin on tables of Arrow against NumericJoin on their keys; one core",
+            window.run,
         ),
     )
 }

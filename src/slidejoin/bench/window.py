@@ -1,0 +1,397 @@
+"""WindowJoin: what rows cost on top of keys, against NumericJoin on the same arrivals; one core.
+
+Each side has an int32 key and two payload columns (int64, float64), and in the second group of lines a
+string of 12 bytes too. NumericJoin gets the keys and returns positions; WindowJoin gets tables of Arrow,
+stores the rows and returns tables of matches. The arrivals are the same, in two forms: both sides in turn in
+one batch (the headline, ``push(arrivals=...)``), and a batch of left rows, then one of right rows. A row's
+``id`` is its position on its side, so that the sums of both answers must be equal in every round.
+"""
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slidejoin import window_join
+from slidejoin.bench import machine
+from slidejoin.bench.foundation import Agreement, Answer
+from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, ratios
+from slidejoin.bench.peer import checkout
+from slidejoin.bench.report import Report, Result, Target, measured
+from slidejoin.bench.workload import Workload
+from slidejoin.engine import Engine
+from slidejoin.numeric import NumericJoin
+from slidejoin.predicate import Predicate, band, equal
+from slidejoin.result import RowStore
+from slidejoin.source import Side
+from slidejoin.window import Window, interval, rows, within
+from slidejoin.window_join import WindowJoin
+
+# One push: to NumericJoin as (sides, keys), to WindowJoin as the arguments of push.
+NumericPush: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int32]]
+TablePush: TypeAlias = dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    window: int = 2**17  # tuples per side
+    tuples: int = 2**17  # arrivals of one run
+    push: int = 2**13
+    one_shot: int = 10**5
+    symbols: int = 1024  # values of the column that equality compares
+    rounds: int = 25
+    information_rounds: int = MIN_ROUNDS
+    matches: int = 2
+
+
+QUICK = Sizes(
+    window=2**9, tuples=2**11, push=2**8, one_shot=10**3, symbols=16, rounds=2, information_rounds=1
+)
+
+
+def run(quick: bool, say: Callable[[str], None]) -> Report:
+    """Measure everything; ``say`` is told what is under way."""
+    sizes = QUICK if quick else Sizes()
+    with one_core() as core:
+        where = machine.describe(checkout(), None)
+        results = [
+            *_against_numeric(sizes, "numbers", Target(">=", 0.5), say),
+            *_against_numeric(sizes, "strings", Target(">=", 0.25), say),
+            *_profile(sizes, say),
+            *_windows(sizes, say),
+            *_conditions(sizes, say),
+            *_one_shot(sizes, say),
+        ]
+    parameters = {**asdict(sizes), "core": core, "keys": "uniform int32", "payload": "int64, float64"}
+    return Report("window", quick, machine.finished(where), parameters, results)
+
+
+class Stream:
+    """The rows of a workload, cut into pushes.
+
+    Parameters
+    ----------
+    payload : str
+        ``"numbers"``, or ``"strings"`` for one column more.
+    extra : function, optional
+        Makes further columns from the first arrival's number and the count of arrivals.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        payload: str = "numbers",
+        extra: Callable[[int, int], dict[str, Any]] | None = None,
+    ) -> None:
+        self.workload = workload
+        self._strings = payload == "strings"
+        self._extra = extra
+
+    def table(self, start: int, count: int) -> pa.Table:
+        """The rows of these arrivals; ``id`` is the position of a row on its side."""
+        numbers = np.arange(start, start + count)
+        columns: dict[str, Any] = {
+            "side": self.workload.sides(start, count),
+            "key": self.workload.keys(start, count),
+            "id": numbers // 2,
+            "x": numbers * 0.25,
+        }
+        if self._strings:
+            digits = pc.utf8_lpad(pa.array(numbers % 10**7).cast(pa.string()), 7, "0")
+            columns["name"] = pc.binary_join_element_wise("item-", digits, "")
+        return pa.table(columns | (self._extra(start, count) if self._extra else {}))
+
+    def arrivals(self, start: int, count: int, push: int) -> list[TablePush]:
+        """Pushes of both sides in turn."""
+        return [{"arrivals": self.table(at, push)} for at in range(start, start + count, push)]
+
+    def one_sided(self, start: int, count: int, push: int) -> list[TablePush]:
+        """The same rows, half of every push on the left and then half on the right."""
+        pushes = []
+        for at in range(start, start + count, push):
+            table = self.table(at, push).drop_columns("side")
+            for i, side in enumerate(("left", "right")):
+                pushes.append({side: table.take(np.arange(i, push, 2))})
+        return pushes
+
+    def numeric_arrivals(self, start: int, count: int, push: int) -> list[NumericPush]:
+        """What :meth:`arrivals` are to NumericJoin."""
+        sides, keys = self.workload.sides(start, count), self.workload.keys(start, count)
+        return [(sides[at : at + push], keys[at : at + push]) for at in range(0, count, push)]
+
+    def numeric_one_sided(self, start: int, count: int, push: int) -> list[NumericPush]:
+        """What :meth:`one_sided` is to NumericJoin."""
+        keys = self.workload.keys(start, count)
+        return [
+            (np.full(push // 2, side, np.uint8), keys[at + side : at + push : 2].copy())
+            for at in range(0, count, push)
+            for side in (0, 1)
+        ]
+
+
+class _Next:
+    """The next arrivals of a stream, run after run; they are made at the end of the run before."""
+
+    def __init__(self, cut: Callable[[int, int, int], list[Any]], start: int, sizes: Sizes) -> None:
+        self._cut, self._next, self._sizes = cut, start, sizes
+        self._pushes = self._make()
+
+    def _make(self) -> list[Any]:
+        pushes = self._cut(self._next, self._sizes.tuples, self._sizes.push)
+        self._next += self._sizes.tuples
+        return pushes
+
+    def __enter__(self) -> list[Any]:
+        return self._pushes
+
+    def __exit__(self, *_: object) -> None:
+        self._pushes = self._make()
+
+
+def _numeric(
+    join: NumericJoin, cut: Callable[[int, int, int], list[NumericPush]], start: int, sizes: Sizes
+) -> Callable[[], Answer]:
+    """A run of NumericJoin: only the pushes count."""
+    following = _Next(cut, start, sizes)
+
+    def run() -> Answer:
+        seconds = 0.0
+        matches = left_sum = right_sum = 0
+        with following as pushes:
+            for sides, keys in pushes:
+                begin = time.perf_counter()
+                left, right = join.push(sides, keys)
+                seconds += time.perf_counter() - begin
+                matches += len(left)
+                left_sum += int(left.sum())
+                right_sum += int(right.sum())
+        return Answer(seconds, matches, _checksum(left_sum, right_sum))
+
+    return run
+
+
+def _tables(
+    join: WindowJoin, cut: Callable[[int, int, int], list[TablePush]], start: int, sizes: Sizes
+) -> Callable[[], Answer]:
+    """A run of WindowJoin: only the pushes count."""
+    following = _Next(cut, start, sizes)
+
+    def run() -> Answer:
+        seconds = 0.0
+        matches = left_sum = right_sum = 0
+        with following as pushes:
+            for push in pushes:
+                begin = time.perf_counter()
+                table = join.push(**push)
+                seconds += time.perf_counter() - begin
+                matches += table.num_rows
+                left_sum += pc.sum(table["id"]).as_py() or 0
+                right_sum += pc.sum(table["id_right"]).as_py() or 0
+        return Answer(seconds, matches, _checksum(left_sum, right_sum))
+
+    return run
+
+
+def _checksum(left_sum: int, right_sum: int) -> int:
+    return (31 * left_sum + right_sum) % 2**64
+
+
+def _band(workload: Workload) -> Predicate:
+    return band("key", lower=workload.lower, upper=workload.upper)
+
+
+def _warm(stream: Stream, on: Predicate, window: Window, sizes: Sizes) -> WindowJoin:
+    """A join whose windows are full."""
+    join = WindowJoin(on, window)
+    for push in stream.arrivals(0, stream.workload.warm, max(sizes.push, stream.workload.window // 2)):
+        join.push(**push)
+    return join
+
+
+def _against_numeric(
+    sizes: Sizes, payload: str, target: Target, say: Callable[[str], None]
+) -> Iterable[Result]:
+    workload = Workload(sizes.window, sizes.matches)
+    stream = Stream(workload, payload)
+    forms: dict[str, tuple[Callable[..., list[NumericPush]], Callable[..., list[TablePush]]]] = {
+        f"both sides in a push of {sizes.push}": (stream.numeric_arrivals, stream.arrivals),
+        f"one side in a push of {sizes.push // 2}": (stream.numeric_one_sided, stream.one_sided),
+    }
+    for form, (numeric_cut, table_cut) in forms.items():
+        what = f"{payload}, {form}, w={_power(sizes.window)}"
+        say(f"WindowJoin against NumericJoin, {what}")
+        agreement = Agreement()
+        join = _warm(stream, _band(workload), rows(sizes.window), sizes)
+        samples = alternate(
+            {
+                "numeric": agreement.contender(_numeric(workload.join(), numeric_cut, workload.warm, sizes)),
+                "window": agreement.contender(_tables(join, table_cut, workload.warm, sizes)),
+            },
+            sizes.rounds,
+        )
+        ratio = ratios(samples["numeric"], samples["window"])
+        yield measured(f"WindowJoin / NumericJoin, {what}", ratio, "x", target)
+        for name, label in (("numeric", "NumericJoin"), ("window", "WindowJoin")):
+            yield measured(f"{label}, {what}", _rates(samples[name], sizes.tuples), "M tuples/s")
+
+
+# --- Where the time of a push goes ---
+
+# Stages of a push, and the functions whose time is theirs, less what they spend in those of other stages.
+STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
+    "read and split": ((window_join, "to_table"), (window_join, "split_arrivals"), (Side, "check")),
+    "extract keys": ((Engine, "read"),),
+    "native join": ((Engine, "push"),),
+    "store rows": ((RowStore, "append"),),
+    "take rows": ((RowStore, "take"),),
+    "build the table": ((window_join, "output_schema"), (window_join, "result_table")),
+    "drop rows": ((RowStore, "drop_before"),),
+}
+REST = "everything else"
+
+
+@contextlib.contextmanager
+def timed_stages() -> Iterator[dict[str, float]]:
+    """Time the stages of every push while this is open: seconds by stage."""
+    spent = dict.fromkeys(STAGES, 0.0)
+    inner = [0.0]  # seconds in stages called by the ones under way
+
+    def timed(call: Callable[..., Any], stage: str) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def measure(*arguments: Any, **options: Any) -> Any:
+            inner.append(0.0)
+            begin = time.perf_counter()
+            try:
+                return call(*arguments, **options)
+            finally:
+                seconds = time.perf_counter() - begin
+                spent[stage] += seconds - inner.pop()
+                inner[-1] += seconds
+
+        return measure
+
+    with contextlib.ExitStack() as stack:
+        for stage, functions in STAGES.items():
+            for owner, name in functions:
+                call = getattr(owner, name)
+                stack.callback(setattr, owner, name, call)
+                setattr(owner, name, timed(call, stage))
+        yield spent
+
+
+def _profile(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
+    workload = Workload(sizes.window, sizes.matches)
+    for payload in ("numbers", "strings"):
+        say(f"where the time of a push goes, {payload}")
+        stream = Stream(workload, payload)
+        join = _warm(stream, _band(workload), rows(sizes.window), sizes)
+        push = _tables(join, stream.arrivals, workload.warm, sizes)
+        shares: dict[str, list[float]] = {stage: [] for stage in (*STAGES, REST)}
+        push()
+        for _ in range(sizes.information_rounds):
+            with timed_stages() as spent:
+                total = push().seconds
+            for stage, seconds in {**spent, REST: total - sum(spent.values())}.items():
+                shares[stage].append(100 * seconds / total)
+        for stage, samples in shares.items():
+            yield measured(f"share of a push, {payload}: {stage}", samples, "%")
+
+
+# --- Information ---
+
+
+def _windows(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
+    """Three windows that let an arrival see the same rows; their answers must be equal."""
+    say("windows of rows, within and interval")
+    workload = Workload(sizes.window, sizes.matches)
+    stream = Stream(workload, extra=lambda start, count: {"ts": np.arange(start, start + count)})
+    span = 2 * sizes.window
+    windows: dict[str, Window] = {
+        "rows": rows(sizes.window),
+        "within": within(span, time="ts"),
+        "interval": interval(span, span, time="ts", lateness=sizes.push),
+    }
+    agreement = Agreement()
+    contenders = {
+        f"WindowJoin, {name}, w={_power(sizes.window)}": agreement.contender(
+            _tables(_warm(stream, _band(workload), window, sizes), stream.arrivals, workload.warm, sizes)
+        )
+        for name, window in windows.items()
+    }
+    yield from _throughput(sizes, contenders)
+
+
+def _conditions(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
+    """Equality and a band: the band is as much wider as there are symbols."""
+    say("equality and a band")
+    workload = Workload(sizes.window, sizes.matches)
+
+    def symbols(start: int, count: int) -> dict[str, Any]:
+        numbers = Workload(sizes.window, seed=2).keys(start, count) % sizes.symbols
+        return {"symbol": numbers, "text": pa.array(numbers).cast(pa.string())}
+
+    stream = Stream(workload, extra=symbols)
+    near = band("key", within=sizes.symbols * workload.width // 2)
+    agreement = Agreement()
+    contenders = {
+        f"WindowJoin, equal {kind} of {sizes.symbols} and band, w={_power(sizes.window)}": (
+            agreement.contender(
+                _tables(
+                    _warm(stream, equal(column) & near, rows(sizes.window), sizes),
+                    stream.arrivals,
+                    workload.warm,
+                    sizes,
+                )
+            )
+        )
+        for kind, column in (("int32", "symbol"), ("string", "text"))
+    }
+    yield from _throughput(sizes, contenders)
+
+
+def _one_shot(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
+    """One batch into a new join."""
+    what = f"one batch of {sizes.one_shot} into a new join"
+    say(what)
+    workload = Workload(sizes.window, sizes.matches)
+    stream = Stream(workload)
+    whole = Sizes(**{**asdict(sizes), "tuples": sizes.one_shot, "push": sizes.one_shot})
+
+    def numeric() -> Answer:
+        join = NumericJoin(sizes.window, workload.lower, workload.upper, np.int32)
+        return _numeric(join, stream.numeric_arrivals, 0, whole)()
+
+    def table() -> Answer:
+        join = WindowJoin(_band(workload), rows(sizes.window))
+        return _tables(join, stream.arrivals, 0, whole)()
+
+    agreement = Agreement()
+    contenders = {"NumericJoin": agreement.contender(numeric), "WindowJoin": agreement.contender(table)}
+    samples = alternate(contenders, sizes.information_rounds)
+    yield measured(
+        f"WindowJoin / NumericJoin, {what}", ratios(samples["NumericJoin"], samples["WindowJoin"]), "x"
+    )
+    for name, seconds in samples.items():
+        yield measured(f"{name}, {what}", _rates(seconds, sizes.one_shot), "M tuples/s")
+
+
+def _throughput(sizes: Sizes, contenders: dict[str, Callable[[], float]]) -> Iterable[Result]:
+    for name, samples in alternate(contenders, sizes.information_rounds).items():
+        yield measured(name, _rates(samples, sizes.tuples), "M tuples/s")
+
+
+def _rates(samples: list[float], tuples: int) -> list[float]:
+    return [tuples / seconds / 1e6 for seconds in samples]
+
+
+def _power(window: int) -> str:
+    return f"2^{window.bit_length() - 1}"

@@ -1,0 +1,187 @@
+"""Keys: a join's description bound to the columns of two Arrow schemas.
+
+:func:`bind` finds the columns of every condition, the type in which both sides are compared, and what each
+predicate means on the native numbers of that type: ranges of right keys for a left key. Every error about
+types is raised here, before the first row; what only a value can tell is raised by ``extract``, before any
+row of its batch is used.
+
+``types`` says what compares with what, ``columns`` reads Arrow memory, ``time`` binds the timestamps of a
+window.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.errors import SchemaError, SpecError
+from slidejoin.keys.columns import SIDES, Mask, column_type, find, floats, hashes, integers
+from slidejoin.keys.time import BoundTime, bind_time
+from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
+from slidejoin.predicate import Conjunct
+from slidejoin.spec import JoinSpec, check_bounds
+from slidejoin.window import Rows, format_duration
+
+__all__ = ["Bound", "BoundKey", "BoundSpec", "BoundTime", "bind"]
+
+# An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("step", n) places in the order of keys.
+Bound: TypeAlias = tuple[str, int | float]
+Ranges: TypeAlias = tuple[tuple[Bound, Bound], ...]
+
+_OPEN: Bound = ("none", 0)
+_SAME: Bound = ("step", 0)
+_NEXT: Bound = ("step", 1)
+_PREVIOUS: Bound = ("step", -1)
+
+# Where the right key of a match lies, by the left key.
+_COMPARISONS: dict[str, Ranges] = {
+    "equal": ((_SAME, _SAME),),
+    "not_equal": ((_OPEN, _PREVIOUS), (_NEXT, _OPEN)),
+    "less": ((_NEXT, _OPEN),),
+    "less_equal": ((_SAME, _OPEN),),
+    "greater": ((_OPEN, _PREVIOUS),),
+    "greater_equal": ((_OPEN, _SAME),),
+}
+
+
+@dataclass(frozen=True)
+class BoundKey:
+    """A condition on two columns in the native type that the core joins on.
+
+    Attributes
+    ----------
+    left, right, op : str
+        The columns and the predicate.
+    key : numpy.dtype
+        The native type: that of both columns' common type, or uint64 for the hashes of text and binary.
+    common : pyarrow.DataType
+        The type in which both sides are compared. Dates of both kinds are compared by the day.
+    ranges : tuple of (Bound, Bound)
+        Where the right keys of a match lie; a union, in rising order. Ranges of floats may still meet
+        after rounding. A band with no whole number in it is one range whose lower end is above its upper.
+    verify : str, optional
+        ``"equal"`` or ``"not_equal"`` where keys are hashes and the values must be compared.
+    """
+
+    left: str
+    right: str
+    op: str
+    key: np.dtype[Any]
+    common: pa.DataType
+    ranges: Ranges
+    verify: str | None
+
+    def extract(self, table: pa.Table, side: int) -> tuple[NDArray[Any], Mask]:
+        """The keys of a batch, contiguous, and where they are null (``None``: nowhere).
+
+        What stands under a null is anything. A value that the common type cannot hold is a SchemaError.
+        Cost: O(rows); nothing for one chunk of the key's own type.
+        """
+        name = (self.left, self.right)[side]
+        where = f"{SIDES[side]} column {name!r}"
+        column = find(table, side, name, self.common)
+        kind = family(self.common)
+        if kind in HASHED:
+            return hashes(column)
+        if kind == "float":
+            return floats(column, where, self.key)
+        limit = str(self.common)
+        if kind == "decimal":
+            limit = f"64 bits at scale {self.common.scale}, that of both columns together"
+        elif kind == "date":
+            limit = f"whole days in {self.key}"
+        return integers(column, where, key_tick(self.common), self.key, limit)
+
+
+@dataclass(frozen=True)
+class BoundSpec:
+    """A join bound to its columns: the conjuncts in their order, and the time of its window if it has one."""
+
+    spec: JoinSpec
+    keys: tuple[BoundKey, ...]
+    time: BoundTime | None
+
+
+def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> BoundSpec:
+    """Bind a join to the columns of two schemas; raises SchemaError where they do not fit.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slidejoin.predicate import less
+    >>> from slidejoin.spec import join_spec
+    >>> bound = bind(join_spec(less("a"), 10), pa.schema({"a": pa.int8()}), pa.schema({"a": pa.uint8()}))
+    >>> bound.keys[0].key, bound.keys[0].ranges
+    (dtype('int16'), ((('step', 1), ('none', 0)),))
+    """
+    keys = tuple(
+        _bind_key(conjunct, column_type(left, 0, conjunct.left), column_type(right, 1, conjunct.right))
+        for conjunct in spec.on.conjuncts
+    )
+    time = None
+    if not isinstance(spec.window, Rows) and spec.time is not None:
+        names = spec.time
+        time = bind_time(spec.window, names, column_type(left, 0, names[0]), column_type(right, 1, names[1]))
+    return BoundSpec(spec, keys, time)
+
+
+def _bind_key(conjunct: Conjunct, left: pa.DataType, right: pa.DataType) -> BoundKey:
+    pair = described(conjunct.left, left, conjunct.right, right)
+    common = common_type(pair, left, right)
+    key = key_type(common)
+    verify = None
+    if family(common) in HASHED:
+        if conjunct.op not in ("equal", "not_equal"):
+            raise SchemaError(
+                f"{conjunct.op} on {pair}: text and binary have no order here; use equal or not_equal"
+            )
+        verify = conjunct.op
+        ranges = _COMPARISONS["equal"] if verify == "equal" else ((_OPEN, _OPEN),)
+    elif conjunct.ranges:
+        ranges = _band_ranges(conjunct, pair, common, key)
+    else:
+        ranges = _COMPARISONS[conjunct.op]
+    return BoundKey(conjunct.left, conjunct.right, conjunct.op, key, common, ranges, verify)
+
+
+def _band_ranges(conjunct: Conjunct, pair: str, common: pa.DataType, key: np.dtype[Any]) -> Ranges:
+    """The bands of a conjunct in the key's type: sorted, without empty ones, those that meet made one."""
+    kind = family(common)
+    if kind == "boolean":
+        raise SchemaError(
+            f"{conjunct.op} on {pair}: booleans have no distance; use equal, less and their like"
+        )
+    sample = conjunct.ranges[0][1]
+    if kind in TIMED and not conjunct.timed:
+        raise SchemaError(
+            f"{conjunct.op} on {pair}: the bound {sample} is a plain number; "
+            f"give it a unit, such as '{sample}s'"
+        )
+    if conjunct.timed and kind not in TIMED:
+        raise SchemaError(
+            f"{conjunct.op} on {pair}: the bound '{format_duration(sample)}' is a duration; "
+            "give a plain number"
+        )
+    unit = Fraction(1) if kind == "float" else key_tick(common)
+    try:
+        pairs = [check_bounds(lower / unit, upper / unit, key) for lower, upper in conjunct.ranges]
+    except SpecError as error:
+        raise SpecError(f"{conjunct.op} on {pair}: {error}") from None
+    return tuple((("sum", lower), ("sum", upper)) for lower, upper in _merged(pairs, kind != "float"))
+
+
+def _merged(
+    pairs: Sequence[tuple[int | float, int | float]], whole: bool
+) -> list[tuple[int | float, int | float]]:
+    """Closed ranges in rising order, each number in one of them; at least one, if only an empty one."""
+    merged: list[tuple[int | float, int | float]] = []
+    for lower, upper in sorted(pair for pair in pairs if pair[0] <= pair[1]):
+        if merged and lower <= merged[-1][1] + whole:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], upper))
+        else:
+            merged.append((lower, upper))
+    return merged or [pairs[0]]

@@ -1,0 +1,175 @@
+"""The timestamps of a window: whole numbers of one unit, in which every duration of the window is exact."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.errors import SchemaError
+from slidejoin.keys.columns import SIDES, Mask, find, integers
+from slidejoin.keys.types import DAY, NANOSECONDS, common_type, decoded, described, family, tick
+from slidejoin.window import Interval, Within, format_duration
+
+_FAMILIES = ("integer", "date", "naive timestamp", "zoned timestamp")
+_NUMPY_SECONDS = {"W": 604_800, "D": 86_400, "h": 3600, "m": 60, "s": 1}
+_NUMPY_FRACTIONS = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True)
+class BoundTime:
+    """The timestamp columns of a window, and its durations in their common unit.
+
+    ``unit`` is the coarsest of s, ms, us and ns in which both columns and all durations are whole, or
+    ``None`` for integers. ``duration`` is that of ``within`` windows, ``before``, ``after`` and ``lateness``
+    are those of ``interval`` windows.
+    """
+
+    left: str
+    right: str
+    type: pa.DataType
+    unit: str | None
+    duration: int
+    before: int
+    after: int
+    lateness: int | None
+
+    def extract(self, table: pa.Table, side: int) -> tuple[NDArray[np.int64], Mask]:
+        """The timestamps of a batch in the unit, and where they are null. Cost: O(rows) at most."""
+        name = (self.left, self.right)[side]
+        limit = f"64 bits of {self.unit}" if self.unit else "int64"
+        where = f"{SIDES[side]} column {name!r}"
+        return integers(find(table, side, name, self.type), where, self._tick, np.dtype(np.int64), limit)
+
+    def to_number(self, value: object) -> int:
+        """A point in time in the unit, rounded down; one of another kind than the columns: SchemaError."""
+        kind, instant = _instant(value)
+        mine = str(family(self.type))
+        if instant is None or (kind != mine and (kind, mine) != ("naive timestamp", "date")):
+            came = f"{kind} {value!r}" if kind else f"{value!r} of type {type(value).__name__}"
+            raise SchemaError(
+                f"{came} is no point in time of columns of type {self.type}; give {_WANTED[mine]}"
+            )
+        number = math.floor(instant / self._tick)
+        if not _INT64.min <= number <= _INT64.max:
+            raise SchemaError(f"{value!r} does not fit 64 bits of {self.unit or 'time'}")
+        return number
+
+    def to_value(self, number: int) -> Any:
+        """The point in time of a number: an int for integers, else a datetime.
+
+        Beyond what datetime can hold it is a ``pandas.Timestamp`` or a ``numpy.datetime64`` (in UTC).
+        """
+        if self.unit is None:
+            return number
+        if self.unit == "ns" and number % 1000 == 0:
+            unit, number = "us", number // 1000
+        else:
+            unit = self.unit
+        try:
+            return pa.scalar(number, pa.timestamp(unit, getattr(self.type, "tz", None))).as_py()
+        except (ValueError, OverflowError):
+            return np.int64(number).view(f"datetime64[{unit}]")
+
+    @property
+    def _tick(self) -> Fraction:
+        return Fraction(1) if self.unit is None else Fraction(NANOSECONDS[self.unit])
+
+
+_WANTED = {
+    "integer": "a whole number",
+    "date": "a date or a datetime without a zone",
+    "naive timestamp": "a datetime without a zone",
+    "zoned timestamp": "a datetime with a zone",
+}
+
+
+def bind_time(
+    window: Within | Interval, names: tuple[str, str], left: pa.DataType, right: pa.DataType
+) -> BoundTime:
+    """Bind a window to the types of its timestamp columns."""
+    pair = described(names[0], left, names[1], right)
+    for type_ in (left, right):
+        if family(type_) not in _FAMILIES:
+            raise SchemaError(
+                f"{pair} cannot be the times of a window: {type_} is no point in time; "
+                "use timestamps, dates or integers"
+            )
+    common = common_type(pair, left, right)
+    if isinstance(window, Within):
+        duration, before, after, lateness = window.duration, 0, 0, None
+    else:
+        duration, before, after, lateness = 0, window.before, window.after, window.lateness
+    needed = (duration, before, after, lateness or 0)
+    unit = None
+    scale = 1
+    if family(common) == "integer":
+        if window.timed:
+            shown = format_duration(max(needed))
+            raise SchemaError(
+                f"{pair} are integers, but the window's {shown} has a unit; "
+                "give whole numbers or cast the columns"
+            )
+    else:
+        if not window.timed:
+            raise SchemaError(
+                f"{pair} have a unit, but the window's {max(needed)} is a plain number; "
+                f"give it a unit, such as '{max(needed)}s'"
+            )
+        finest = min(tick(decoded(left)), tick(decoded(right)))
+        unit, scale = next(
+            (unit, per)
+            for unit, per in NANOSECONDS.items()
+            if finest % per == 0 and all(amount % per == 0 for amount in needed)
+        )
+    return BoundTime(
+        left=names[0],
+        right=names[1],
+        type=common,
+        unit=unit,
+        duration=duration // scale,
+        before=before // scale,
+        after=after // scale,
+        lateness=None if lateness is None else lateness // scale,
+    )
+
+
+def _instant(value: object) -> tuple[str | None, Fraction | None]:
+    """What kind of time a value is, and how many nanoseconds after 1970 (or which number) it stands for."""
+    if isinstance(value, pa.Scalar):
+        kind = family(value.type)
+        if kind not in _FAMILIES or not value.is_valid:
+            return kind, None
+        number = value.as_py() if kind == "integer" else value.value
+        return kind, number * tick(value.type)
+    if isinstance(value, datetime):
+        if hasattr(value, "to_datetime64"):  # pandas, with nanoseconds
+            kind = "naive timestamp" if value.tzinfo is None else "zoned timestamp"
+            return kind, _numpy_instant(value.to_datetime64())
+        if value.utcoffset() is None:
+            since = value.replace(tzinfo=None) - datetime(1970, 1, 1)
+            return "naive timestamp", Fraction(since // timedelta(microseconds=1) * 1000)
+        since = value - datetime(1970, 1, 1, tzinfo=UTC)
+        return "zoned timestamp", Fraction(since // timedelta(microseconds=1) * 1000)
+    if isinstance(value, date):
+        return "date", (value - date(1970, 1, 1)).days * DAY
+    if isinstance(value, np.datetime64):
+        return "naive timestamp", _numpy_instant(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
+        return "integer", Fraction(int(value))
+    return None, None
+
+
+def _numpy_instant(value: np.datetime64) -> Fraction | None:
+    if np.isnat(value):
+        return None
+    unit, count = np.datetime_data(value.dtype)
+    if unit in ("Y", "M"):
+        value, unit, count = value.astype("datetime64[D]"), "D", 1
+    number = int(value.astype(np.int64)) * count * 10**9
+    return number * (Fraction(_NUMPY_SECONDS.get(unit, 1), _NUMPY_FRACTIONS.get(unit, 1)))

@@ -1,0 +1,294 @@
+"""Predicates: which left and right tuples match, by their columns.
+
+Every function makes a :class:`Predicate`, a conjunction of one; ``&`` makes longer ones. Bounds are kept as
+exact fractions, so that equal descriptions are equal, hash alike and survive JSON. A float bound stands for
+the decimal number that it prints as: 0.3 is 3/10, also on decimal columns. Types are checked later, when a
+join binds its predicate to the columns of two schemas.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from slidejoin.errors import SpecError
+from slidejoin.window import format_duration, parse_duration
+
+Bound: TypeAlias = int | float | Fraction | Decimal | str | timedelta | np.timedelta64
+
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+@dataclass(frozen=True, repr=False)
+class Conjunct:
+    """One condition on a left and a right column.
+
+    ``ranges`` holds the (lower, upper) bounds on right - left of ``band`` and ``bands``; they count
+    nanoseconds where they were given as durations (``timed``).
+    """
+
+    op: str
+    left: str
+    right: str
+    ranges: tuple[tuple[Fraction, Fraction], ...] = ()
+    timed: bool = False
+
+    def __repr__(self) -> str:
+        parts = [repr(self.left)] if self.left == self.right else [repr(self.left), repr(self.right)]
+        ranges = [(self._literal(lower), self._literal(upper)) for lower, upper in self.ranges]
+        if self.op == "bands":
+            parts.append(f"ranges=[{', '.join(f'({lower}, {upper})' for lower, upper in ranges)}]")
+        elif self.op == "band":
+            (lower, upper), (low_text, high_text) = self.ranges[0], ranges[0]
+            parts.append(f"within={high_text}" if lower == -upper else f"lower={low_text}, upper={high_text}")
+        return f"{self.op}({', '.join(parts)})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The conjunct as JSON values."""
+        data: dict[str, Any] = {"op": self.op, "left": self.left, "right": self.right}
+        if self.ranges:
+            write = format_duration if self.timed else str
+            data["ranges"] = [[write(lower), write(upper)] for lower, upper in self.ranges]
+        return data
+
+    def _literal(self, bound: Fraction) -> str:
+        return repr(format_duration(bound)) if self.timed else _number_literal(bound)
+
+
+@dataclass(frozen=True, repr=False)
+class Predicate:
+    """Conditions that all hold for a match; made by :func:`band`, :func:`equal` and their like, and ``&``."""
+
+    conjuncts: tuple[Conjunct, ...]
+
+    def __and__(self, other: object) -> "Predicate":
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return Predicate(self.conjuncts + other.conjuncts)
+
+    def __bool__(self) -> bool:
+        raise SpecError("a predicate is neither true nor false; combine predicates with &, not with 'and'")
+
+    def __repr__(self) -> str:
+        return " & ".join(map(repr, self.conjuncts))
+
+    def to_json(self) -> dict[str, Any]:
+        """The predicate as JSON values, exactly: bounds are texts such as ``"1/3"`` and ``"5s"``.
+
+        Examples
+        --------
+        >>> band("price", within=0.5).to_json()["conjuncts"][0]["ranges"]
+        [['-1/2', '1/2']]
+        """
+        return {"conjuncts": [conjunct.to_json() for conjunct in self.conjuncts]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Predicate":
+        """Read a predicate back from the JSON values that :meth:`to_json` gave."""
+        try:
+            conjuncts = [part for entry in data["conjuncts"] for part in _from_json(entry).conjuncts]
+            if not conjuncts:
+                raise SpecError("it has no conjuncts")
+        except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
+            raise SpecError(f"{data!r} is not the JSON form of a predicate: {error}") from None
+        return cls(tuple(conjuncts))
+
+
+def band(
+    left: str,
+    right: str | None = None,
+    *,
+    within: Bound | None = None,
+    lower: Bound | None = None,
+    upper: Bound | None = None,
+) -> Predicate:
+    """Match ``left + lower <= right <= left + upper``.
+
+    Parameters
+    ----------
+    left, right : str
+        Names of the columns; the right one is the left one's unless given.
+    within : number, str or timedelta, optional
+        The band from ``-within`` to ``within``. Numbers for numeric columns, durations (``"5s"`` or a
+        timedelta) for columns of times.
+    lower, upper : number, str or timedelta, optional
+        The bounds on right - left, where they are not symmetric.
+
+    Examples
+    --------
+    >>> import slidejoin.predicate as sj
+    >>> sj.band("price", within=0.5)
+    band('price', within=0.5)
+    >>> sj.band("x", "y", lower=-3, upper=10)
+    band('x', 'y', lower=-3, upper=10)
+    """
+    if within is not None:
+        if lower is not None or upper is not None:
+            raise SpecError("band got within and lower or upper; give within=0.5 or lower=-0.5, upper=0.5")
+        reach, timed = _exact("band within", within)
+        if reach < 0:
+            raise SpecError(f"band within {within} is negative; expected a distance of 0 or more")
+        return _predicate("band", left, right, ((-reach, reach),), timed)
+    if lower is None or upper is None:
+        have = "neither bound" if lower is upper else "lower alone" if upper is None else "upper alone"
+        raise SpecError(
+            f"band got {have}; give within=..., or lower=... and upper=... (less_equal and "
+            "greater_equal have one open end)"
+        )
+    low, high, timed = _range("band", lower, upper)
+    return _predicate("band", left, right, ((low, high),), timed)
+
+
+def bands(left: str, right: str | None = None, *, ranges: Iterable[tuple[Bound, Bound]]) -> Predicate:
+    """Match when any band of ``ranges`` does; where they overlap a match counts once.
+
+    Parameters
+    ----------
+    left, right : str
+        Names of the columns; the right one is the left one's unless given.
+    ranges : iterable of (lower, upper)
+        Bounds on right - left, as in :func:`band`.
+
+    Examples
+    --------
+    >>> import slidejoin.predicate as sj
+    >>> sj.bands("a", "b", ranges=[(-5, 5), (20, 35)])
+    bands('a', 'b', ranges=[(-5, 5), (20, 35)])
+    """
+    if isinstance(ranges, str) or not isinstance(ranges, Iterable):
+        raise SpecError(f"bands ranges is {ranges!r}; expected pairs, such as [(-5, 5), (20, 35)]")
+    exact, units = [], set()
+    for number, pair in enumerate(ranges):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise SpecError(f"bands ranges[{number}] is {pair!r}; expected a pair (lower, upper)")
+        low, high, timed = _range(f"bands ranges[{number}]", *pair)
+        exact.append((low, high))
+        units.add(timed)
+    if not exact:
+        raise SpecError("bands got no ranges; give at least one, such as ranges=[(-5, 5)]")
+    if len(units) > 1:
+        raise SpecError("bands ranges mix plain numbers and durations; give all of them units, or none")
+    return _predicate("bands", left, right, tuple(exact), units.pop())
+
+
+def equal(left: str, right: str | None = None) -> Predicate:
+    """Match ``left == right``.
+
+    Examples
+    --------
+    >>> import slidejoin.predicate as sj
+    >>> sj.equal("symbol") & sj.band("price", within=0.01)
+    equal('symbol') & band('price', within=0.01)
+    """
+    return _predicate("equal", left, right)
+
+
+def not_equal(left: str, right: str | None = None) -> Predicate:
+    """Match ``left != right``; null and NaN match nothing here either."""
+    return _predicate("not_equal", left, right)
+
+
+def less(left: str, right: str | None = None) -> Predicate:
+    """Match ``left < right``."""
+    return _predicate("less", left, right)
+
+
+def less_equal(left: str, right: str | None = None) -> Predicate:
+    """Match ``left <= right``."""
+    return _predicate("less_equal", left, right)
+
+
+def greater(left: str, right: str | None = None) -> Predicate:
+    """Match ``left > right``."""
+    return _predicate("greater", left, right)
+
+
+def greater_equal(left: str, right: str | None = None) -> Predicate:
+    """Match ``left >= right``."""
+    return _predicate("greater_equal", left, right)
+
+
+def _predicate(
+    op: str,
+    left: str,
+    right: str | None,
+    ranges: tuple[tuple[Fraction, Fraction], ...] = (),
+    timed: bool = False,
+) -> Predicate:
+    right = left if right is None else right
+    for side, name in (("left", left), ("right", right)):
+        if not isinstance(name, str):
+            raise SpecError(f"{op} {side} is {name!r}; expected the name of a column, such as 'price'")
+    return Predicate((Conjunct(op, str(left), str(right), ranges, timed),))
+
+
+def _range(what: str, lower: Bound, upper: Bound) -> tuple[Fraction, Fraction, bool]:
+    (low, low_timed), (high, high_timed) = _exact(f"{what} lower", lower), _exact(f"{what} upper", upper)
+    if low_timed != high_timed:
+        plain = upper if low_timed else lower
+        raise SpecError(
+            f"{what} lower {lower!r} and upper {upper!r} mix a plain number and a duration; "
+            f"give both a unit, such as '{plain}s', or none"
+        )
+    if low > high:
+        raise SpecError(f"{what} lower {lower} > upper {upper}; bounds are on right - left, swap them")
+    return low, high, low_timed
+
+
+def _exact(what: str, bound: Bound) -> tuple[Fraction, bool]:
+    """A bound as (exact number, whether it counts nanoseconds)."""
+    if isinstance(bound, str | timedelta | np.timedelta64):
+        try:
+            return parse_duration(bound)
+        except SpecError as error:
+            raise SpecError(f"{what}: {error}") from None
+    if isinstance(bound, bool) or not isinstance(
+        bound, int | float | Fraction | Decimal | np.integer | np.floating
+    ):
+        raise SpecError(f"{what} is {bound!r}; expected a number, a text such as '5s' or a timedelta")
+    if isinstance(bound, int | Fraction | np.integer):
+        number = bound if isinstance(bound, Fraction) else Fraction(int(bound))
+    else:
+        decimal = bound if isinstance(bound, Decimal) else Decimal(repr(float(bound)))
+        if not decimal.is_finite():
+            raise SpecError(f"{what} is {bound}; bounds must be finite")
+        if abs(decimal.adjusted()) > 1000:
+            raise SpecError(f"{what} is {bound}, which is beyond the range of every key")
+        number = Fraction(decimal)
+    if max(abs(number.numerator), number.denominator).bit_length() > 8000:
+        raise SpecError(f"{what} has thousands of digits, which is beyond the range of every key")
+    return number, False
+
+
+def _number_literal(number: Fraction) -> str:
+    """Python that evaluates to a bound: as short as it can be read exactly."""
+    if number.denominator == 1:
+        return str(number.numerator)
+    try:
+        if Fraction(repr(float(number))) == number:
+            return repr(float(number))
+    except OverflowError:
+        pass
+    return f"Fraction({number.numerator}, {number.denominator})"
+
+
+def _from_json(data: Mapping[str, Any]) -> Predicate:
+    op, left, right = data["op"], data["left"], data["right"]
+    if op in COMPARISONS and len(data) == 3:
+        return _predicate(op, left, right)
+    if op not in ("band", "bands") or len(data) != 4:
+        raise SpecError(f"unknown condition {op!r} or parts of it")
+    ranges = [(_bound_from_json(lower), _bound_from_json(upper)) for lower, upper in data["ranges"]]
+    if op == "bands":
+        return bands(left, right, ranges=ranges)
+    ((lower, upper),) = ranges
+    return band(left, right, lower=lower, upper=upper)
+
+
+def _bound_from_json(text: str) -> Bound:
+    return Fraction(text) if re.fullmatch("-?[0-9]+(/[0-9]+)?", text) else text
