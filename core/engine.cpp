@@ -11,7 +11,7 @@ namespace slidejoin {
 namespace portable {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
 }
-#if defined(__x86_64__)
+#if defined(SLIDEJOIN_X86)
 namespace avx2 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
 }
@@ -33,7 +33,7 @@ const char* name(Level level) {
 }
 
 bool supported(Level level) {
-#if defined(__x86_64__)
+#if defined(SLIDEJOIN_X86)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
                       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
     switch (level) {
@@ -52,7 +52,7 @@ bool supported(Level level) {
 
 std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {
     if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
-#if defined(__x86_64__)
+#if defined(SLIDEJOIN_X86)
     if (level == Level::avx512) return avx512::make(spec);
     if (level == Level::avx2) return avx2::make(spec);
 #endif

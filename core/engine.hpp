@@ -64,8 +64,9 @@ struct JoinSpec {
         16;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
 };
 
-// Live tuples of one side that the core can address.
-inline constexpr std::uint64_t kMaxLive = std::uint64_t{1} << 31;
+// Live tuples of one side that the core can address: with a group on top, positions stay less than 2^31
+// apart.
+inline constexpr std::uint64_t kMaxLive = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 20);
 
 struct Column {
     const void* values;
@@ -119,6 +120,7 @@ struct Stats {
     std::uint64_t next[2];   // the next tuple's position
     std::uint64_t matches;
     std::uint64_t memory_bytes;
+    std::int64_t latest;  // time windows: the last timestamp
     bool has_watermark;
     std::int64_t watermark;
 };

@@ -42,8 +42,9 @@ inline void* allocate_block(std::size_t bytes) {
 
 inline void free_block(void* block, std::size_t bytes) {
 #if defined(__linux__)
+    bytes = block_bytes(bytes);
     if (bytes >= kHugePage) {
-        munmap(block, block_bytes(bytes));
+        munmap(block, bytes);
         return;
     }
 #endif
@@ -126,7 +127,7 @@ class Pool {
     void grow() {
         const std::size_t nodes = std::max<std::size_t>(1, next_slab_ / sizeof(Node));
         slabs_.reserve(slabs_.size() + 1);
-        Buffer<std::byte> slab(nodes * sizeof(Node));
+        Buffer<std::byte> slab(std::max(next_slab_, nodes * sizeof(Node)));
         for (std::size_t i = nodes; i-- > 0;)
             give_back(reinterpret_cast<Node*>(slab.data() + i * sizeof(Node)));
         bytes_ += slab.bytes();

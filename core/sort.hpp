@@ -2,7 +2,7 @@
 // skipped. 8-10 ns an element for 32-bit keys. Small inputs are sorted by insertion.
 #pragma once
 
-#include "memory.hpp"
+#include "simd.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -60,8 +60,23 @@ inline void sort_entries(Entry<Key>* entries, std::size_t count, Buffer<Entry<Ke
     radix_sort(entries, count, scratch, [](const Entry<Key>& entry) { return entry.key; });
 }
 
+// Sorts positions that are all different. A few are put at their ranks, found by comparing each with all at a
+// vector's width: no branch to mispredict.
 inline void sort_positions(std::uint32_t* positions, std::size_t count, Buffer<std::uint32_t>& scratch) {
-    if (count > 1) radix_sort(positions, count, scratch, [](std::uint32_t position) { return position; });
+    if (count < 2) return;
+    constexpr std::size_t kRanked = kBlock > 1 ? 4 * kBlock : 0;
+    if (count > kRanked)
+        return radix_sort(positions, count, scratch, [](std::uint32_t position) { return position; });
+    std::uint32_t copy[kRanked + 1];
+    const std::size_t padded = (count + kBlock - 1) / kBlock * kBlock;
+    std::copy_n(positions, count, copy);
+    std::fill(copy + count, copy + padded, std::numeric_limits<std::uint32_t>::max());
+    for (std::size_t i = 0; i < count; ++i) {
+        unsigned rank = 0;
+        for (std::size_t at = 0; at < padded; at += kBlock)
+            rank += lane_count(lanes_below(copy + at, copy[i]));
+        positions[rank] = copy[i];
+    }
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import slidejoin
 from slidejoin import cli
-from slidejoin.bench import BENCHMARKS
+from slidejoin.bench import BENCHMARKS, foundation
 from slidejoin.cli.commands import app
 from slidejoin.demo import job
 from slidejoin.errors import StateError
@@ -96,13 +96,23 @@ def _losing_join(wrong_row):
 def test_demo_refuses_impossible_sizes_in_one_line():
     result = run("demo", "--rows", "10", "--window", str(2**40))
     assert result.exit_code == 1
-    assert "the most a join can hold" in result.output
+    assert "tuples of one side, the most there can be" in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("quick", [[], ["--quick"]])
+def test_foundation_benchmark_outside_a_checkout_says_so_once(monkeypatch, quick):
+    monkeypatch.setattr(foundation, "checkout", lambda: None)
+    result = run("bench", "foundation", *quick)
+    assert result.exit_code == 1
+    assert result.output.count("needs a source checkout") == 1
+    assert len(result.output.splitlines()) == 1
 
 
 @pytest.mark.parametrize("library", ["rich", "typer"])
 def test_missing_library_is_one_clear_line(monkeypatch, capsys, library):
     monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setattr(sys, "argv", ["slidejoin", "demo"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 1
@@ -111,9 +121,17 @@ def test_missing_library_is_one_clear_line(monkeypatch, capsys, library):
     )
 
 
-def test_entry_point_runs_the_app(monkeypatch, capsys):
+def test_version_needs_no_library(monkeypatch, capsys):
+    for library in ("rich", "typer"):
+        monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr(sys, "argv", ["slidejoin", "--version"])
+    cli.main()
+    assert capsys.readouterr().out == f"slidejoin {slidejoin.__version__}\n"
+
+
+def test_entry_point_runs_the_app(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["slidejoin", "bench"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    assert slidejoin.__version__ in capsys.readouterr().out
+    assert "foundation" in capsys.readouterr().out

@@ -10,7 +10,13 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-MODULES = ("slidejoin.isa", "slidejoin.numeric", "slidejoin.reference", "slidejoin.window")
+MODULES = tuple(
+    f"slidejoin.{name}"
+    for name in (
+        "isa", "keys", "numeric", "predicate", "reference", "result", "source", "spec", "testing", "window",
+        "window_join",
+    )
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -167,6 +167,18 @@ def test_position_minus_one_is_a_row_of_nulls(name: str) -> None:
     taken.validate(full=True)
 
 
+@pytest.mark.parametrize("name", TYPES)
+def test_rows_of_nulls_from_a_store_that_was_emptied(name: str) -> None:
+    table = table_of(batch(name, 0, 9))
+    store = RowStore(table.schema)
+    for empty in (lambda: store.truncate(store.first), lambda: store.drop_before(store.next)):
+        store.append(table)
+        empty()
+        assert store.take(np.array([-1, -1]))[0].to_pylist() == [None, None]
+        store.append(table)
+        assert plain(store.table().column(0)) == plain(table.column(0))
+
+
 @st.composite
 def scripts(draw: st.DrawFn) -> tuple[list[str], list[tuple[str, int, int]]]:
     names = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=0, max_size=4))
@@ -239,6 +251,15 @@ def test_a_slice_keeps_nothing_of_its_parent(name: str) -> None:
     del parent
     assert pa.total_allocated_bytes() <= before - size + 30_000
     assert plain(kept[0]) == [*expected, expected[-1]]
+
+
+@pytest.mark.parametrize("name", sorted(set(TYPES) - {"dictionary", "dictionary of views"}))
+def test_a_result_keeps_nothing_of_the_store(name: str) -> None:
+    table = table_of(batch(name, 0, 20_000))
+    store = RowStore(table.schema)
+    store.append(table)
+    (taken,) = store.take(np.array([3, 19_000]))
+    assert taken.get_total_buffer_size() < 1000
 
 
 def test_bytes_of_dropped_rows_are_given_back_when_rows_differ_in_size() -> None:

@@ -93,7 +93,7 @@ class Kind:
 
     def spelled(self, bound):
         """A bound of the model as a user writes it."""
-        if self.is_float or self.unit == 1 and pa.types.is_integer(self.left):
+        if self.is_float or (self.unit == 1 and pa.types.is_integer(self.left)):
             return bound
         if pa.types.is_decimal(self.left):
             return Fraction(bound) * self.unit
@@ -158,7 +158,9 @@ def values_of(kind, side):
         values = stored.map(lambda value: value * per)
         if per == 1 and kind.mixed:  # meet the coarser side more often
             step = kind.per_value(1 - side)
-            values = st.one_of(values, st.integers(0 if _is_unsigned(type_) else -4, 4).map(lambda v: v * step))
+            values = st.one_of(
+                values, st.integers(0 if _is_unsigned(type_) else -4, 4).map(lambda v: v * step)
+            )
     return st.one_of(values, values, values, values, values, st.none())
 
 
@@ -419,7 +421,9 @@ def specs(draw, *, kinds=tuple(KINDS), windows_of=("rows", "within", "interval")
     self_join = self_joins and draw(st.booleans())
     allowed = [name for name in kinds if not (self_join and KINDS[name].mixed)]
     times = [name for name in TIMES if not (self_join and TIMES[name].mixed)]
-    on = draw(st.lists(conditions(tuple(allowed)), min_size=1, max_size=draw(st.sampled_from([1, 1, 2, most]))))
+    on = draw(
+        st.lists(conditions(tuple(allowed)), min_size=1, max_size=draw(st.sampled_from([1, 1, 2, most])))
+    )
     time = draw(st.sampled_from(times))
     unit = max(TIMES[time].per_value(0), TIMES[time].per_value(1))
     window = draw(windows(self_join=self_join, kinds=windows_of, timed_unit=unit))
@@ -479,7 +483,7 @@ def scripts(draw, *, max_size=60, start=0, **options):
 
 
 def run(spec, rows, *, splits=(), level=None, known=True, one_sided=False, checked=True, **options):
-    """Pairs (as numbers of rows) and counters of a whole run, pushed in parts that end at the given places."""
+    """Pairs (numbers of rows) and counters of a whole run, pushed in parts that end at the given places."""
     with isa.use(level or isa.current()):
         join = spec.join(known=known, **options)
         found = []

@@ -93,6 +93,11 @@ auto translated(Call call) {
     }
 }
 
+void require_aligned(const void* data, std::size_t size) {
+    if (reinterpret_cast<std::uintptr_t>(data) % size)
+        throw nb::type_error("an array that is not aligned to its type");
+}
+
 class NativeJoin {
   public:
     using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
@@ -191,6 +196,7 @@ class NativeJoin {
         result["first_right"] = stats.first[1];
         result["next_left"] = stats.next[0];
         result["next_right"] = stats.next[1];
+        result["latest"] = stats.latest;
         result["watermark"] = stats.has_watermark ? nb::cast(stats.watermark) : nb::none();
         result["memory_bytes"] = stats.memory_bytes;
         return result;
@@ -235,6 +241,7 @@ class NativeJoin {
             if (values.dtype() != join.keys_[keys_.size()]->dtype)
                 throw nb::type_error("keys have another type than the join");
             if (values.shape(0) != size()) throw nb::type_error("arrays of different lengths");
+            require_aligned(values.data(), values.itemsize());
             keys_.push_back({values.data(), nulls});
         }
 
@@ -302,6 +309,7 @@ class NativeJoin {
     static const T* column(const nb::object& object, Column_<T>& column, std::size_t size) {
         if (!nb::try_cast(object, column, false)) throw nb::type_error("an array of another type");
         if (column.shape(0) != size) throw nb::type_error("arrays of different lengths");
+        require_aligned(column.data(), sizeof(T));
         return column.data();
     }
 

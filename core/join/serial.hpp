@@ -82,8 +82,13 @@ class SerialJoin final : public Engine {
                 event_keys_[i].bytes() + index_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
         }
         stats.matches = matches_;
-        stats.has_watermark = window_.watermark().known();
-        if (stats.has_watermark) stats.watermark = clamped(window_.watermark().at());
+        // Before the first timestamp there is, a watermark says nothing.
+        using Limits = std::numeric_limits<std::int64_t>;
+        const __int128 watermark = window_.watermark().at();
+        stats.has_watermark = watermark >= Limits::min();
+        if (stats.has_watermark)
+            stats.watermark = static_cast<std::int64_t>(std::min<__int128>(watermark, Limits::max()));
+        stats.latest = window_.latest();
         stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
                               keys_.bytes() + nulls_.bytes() + intervals_.bytes() + places_.bytes() +
                               tasks_.bytes() + sorter_.bytes() + writer_.bytes();
@@ -101,9 +106,9 @@ class SerialJoin final : public Engine {
 
     static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
 
-    static std::int64_t clamped(__int128 value) {
-        using Limits = std::numeric_limits<std::int64_t>;
-        return static_cast<std::int64_t>(std::clamp<__int128>(value, Limits::min(), Limits::max()));
+    // Masked, since the caller's array may change after it was validated.
+    static Side side_of(const Batch& batch, std::size_t row) {
+        return Side{static_cast<std::uint8_t>(batch.sides[row] & 1)};
     }
 
     Index& index(Side side) { return index_[spec_.self_join ? 0 : static_cast<int>(side)]; }
@@ -163,7 +168,7 @@ class SerialJoin final : public Engine {
     template <class Matches>
     void insert_and_probe(const Batch& batch, std::size_t start, std::size_t count, Matches& matches) {
         if (count == 1 && task_count_ == 1 && !spec_.self_join) {
-            insert_and_probe_one(Side{batch.sides[start]}, matches);
+            insert_and_probe_one(side_of(batch, start), matches);
             return;
         }
         for (const Side side : kSides) {
@@ -204,7 +209,7 @@ class SerialJoin final : public Engine {
         const std::size_t width = condition_->width();
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::size_t row = start + i;
-            const Side side = spec_.self_join ? Side::left : Side{batch.sides[row]};
+            const Side side = spec_.self_join ? Side::left : side_of(batch, row);
             bool null = nulls_[i], timed = false;
             std::int64_t time = 0;
             if (spec_.window.kind != WindowKind::rows) {

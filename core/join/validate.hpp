@@ -34,7 +34,7 @@ inline void validate(const Batch& batch, const JoinSpec& spec, const Window& win
     for (const Side side : {Side::left, Side::right})
         if (window.next(side) - window.first(side) + batch.size > kMaxLive)
             throw BatchError(BatchError::Kind::capacity, 0,
-                             "the window would hold more than 2^31 tuples of one side");
+                             "the window would hold more than 2^31 - 2^20 tuples of one side");
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -34,4 +34,27 @@ TEST(entries_are_sorted_stably) {
     check_sort<std::uint32_t>();
     check_sort<std::uint64_t>();
 }
+
+TEST(positions_are_sorted) {
+    testing::Random random(2);
+    Buffer<std::uint32_t> scratch;
+    for (std::size_t count = 0; count < 300; ++count) {
+        std::vector<std::uint32_t> positions(count);
+        for (std::size_t i = 0; i < count; ++i)
+            positions[i] = static_cast<std::uint32_t>(i * 14'000'000 + testing::below(random, 1000));
+        if (count) positions[0] = 0xffffffff;  // as great as the padding
+        std::shuffle(positions.begin(), positions.end(), random);
+        auto expected = positions;
+        std::sort(expected.begin(), expected.end());
+        sort_positions(positions.data(), count, scratch);
+        CHECK(positions == expected);
+    }
+}
+
+TEST(buffers_around_a_huge_page) {
+    for (std::size_t bytes = kHugePage - 200; bytes <= kHugePage + 200; ++bytes) {
+        Buffer<std::byte> buffer(bytes);
+        buffer[0] = buffer[bytes - 1] = std::byte{1};
+    }
+}
 SLIDEJOIN_TARGET_END

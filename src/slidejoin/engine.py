@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.errors import StateError
+from slidejoin.errors import OrderError, SpecError, StateError
 from slidejoin.keys import BoundSpec
 from slidejoin.native import native_join
 from slidejoin.plan import Plan, plan
@@ -50,13 +50,36 @@ class Engine:
 
     def push(self, sides: NDArray[np.uint8], columns: tuple[list[Any], Any, Any]) -> tuple[Any, Any, Any]:
         """Join a batch: positions of its matches, numbers of its late rows."""
-        return self.native.push_rows(sides, *columns)
+        try:
+            return self.native.push_rows(sides, *columns)
+        except OrderError:
+            raise OrderError(self._disorder(sides, *columns[1:])) from None
 
-    def advance(self, to: int, side: int) -> None:
-        """Move a side's progress; ``to`` is in the units of the bound time."""
-        value = self.bound.time.to_value(to)  # type: ignore[union-attr]
-        self.native.advance(to, side)
-        self._tell(lambda engine: engine.native.advance(engine.bound.time.to_number(value), side))  # type: ignore[union-attr]
+    def _disorder(
+        self, sides: NDArray[np.uint8], times: NDArray[np.int64], nulls: NDArray[np.bool_] | None
+    ) -> str:
+        """Say which row of a batch goes back in time."""
+        assert self.bound.time is not None
+        rows = np.arange(len(times)) if nulls is None else np.flatnonzero(~nulls)
+        latest = self.native.stats()["latest"]
+        before = np.maximum.accumulate(np.concatenate([[latest], times[rows]]))[:-1]
+        at = int(np.flatnonzero(times[rows] < before)[0])
+        row = int(rows[at])
+        names = (self.bound.time.left, self.bound.time.right)
+        came, last = (self.bound.time.to_value(int(value)) for value in (times[row], before[at]))
+        return (
+            f"row {row}: {names[sides[row]]!r} is {came}, earlier than {last} before it; rows of both sides "
+            "must arrive in the order of time, or use interval() for any order"
+        )
+
+    def advance(self, to: Any, side: int) -> None:
+        """Move a side's progress to a point in time."""
+        self._advance(to, side)
+        self._tell(lambda engine: engine._advance(to, side))
+
+    def _advance(self, to: Any, side: int) -> None:
+        assert self.bound.time is not None
+        self.native.advance(self.bound.time.to_number(to), side)
 
     def idle(self, side: int) -> None:
         """Let a side no longer hold the watermark back."""
@@ -98,6 +121,11 @@ def _core_window(bound: BoundSpec) -> dict[str, Any]:
         assert isinstance(window, Rows)
         return {"window": "rows", "left": window.left, "right": window.right}
     if isinstance(window, Interval):
+        unit = times.unit or "time"
+        for name in ("before", "after", "lateness"):
+            value = getattr(times, name) or 0
+            if abs(value) >= 2**63:
+                raise SpecError(f"interval {name} {value} does not fit into 64 bits of {unit}")
         return {
             "window": "event",
             "before": times.before,

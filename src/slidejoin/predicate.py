@@ -121,7 +121,7 @@ def band(
 
     Examples
     --------
-    >>> import slidejoin.predicate as sj
+    >>> import slidejoin as sj
     >>> sj.band("price", within=0.5)
     band('price', within=0.5)
     >>> sj.band("x", "y", lower=-3, upper=10)
@@ -156,7 +156,7 @@ def bands(left: str, right: str | None = None, *, ranges: Iterable[tuple[Bound, 
 
     Examples
     --------
-    >>> import slidejoin.predicate as sj
+    >>> import slidejoin as sj
     >>> sj.bands("a", "b", ranges=[(-5, 5), (20, 35)])
     bands('a', 'b', ranges=[(-5, 5), (20, 35)])
     """
@@ -181,7 +181,7 @@ def equal(left: str, right: str | None = None) -> Predicate:
 
     Examples
     --------
-    >>> import slidejoin.predicate as sj
+    >>> import slidejoin as sj
     >>> sj.equal("symbol") & sj.band("price", within=0.01)
     equal('symbol') & band('price', within=0.01)
     """

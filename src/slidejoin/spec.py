@@ -31,7 +31,7 @@ HOW = ("inner", "left", "right", "full", "left_semi", "left_anti")
 ORDERS = ("none", "arrival", "full")
 
 # Live tuples of one side that the core can address.
-MAX_LIVE = 2**31
+MAX_LIVE = 2**31 - 2**20
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,12 @@ def join_spec(
         raise SpecError(f"self_join={self_join!r}; expected True or False")
     if self_join:
         _check_self_join(checked)
+        for conjunct in on.conjuncts:
+            if conjunct.left != conjunct.right:
+                raise SpecError(
+                    f"a self-join compares a column with itself, not {conjunct.left!r} with "
+                    f"{conjunct.right!r}; push the stream as left and as right instead"
+                )
         if not isinstance(checked, Rows) and isinstance(checked.time, tuple):
             raise SpecError(
                 f"a self-join has one stream and one timestamp, not {checked.time}; "
@@ -223,24 +229,34 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
             )
         window = rows(window)
     if isinstance(window, Rows) and max(window.left, window.right) > MAX_LIVE:
-        raise SpecError(f"{window} holds more than 2**31 tuples of one side, the most a join can hold")
+        raise SpecError(f"{window} holds more than 2**31 - 2**20 tuples of one side, the most there can be")
     return window
 
 
 def check_bounds(lower: Number, upper: Number, dtype: np.dtype[Any]) -> tuple[int, int] | tuple[float, float]:
     """The bounds of a band in the key's own type: whole numbers inside the given ones, or floats."""
-    for name, bound in (("lower", lower), ("upper", upper)):
-        if isinstance(bound, bool) or not isinstance(
-            bound, int | float | Fraction | Decimal | np.integer | np.floating
-        ):
-            raise SpecError(f"band {name} is {bound!r}; expected a number")
-        if not isinstance(bound, int | Fraction) and not math.isfinite(bound):
-            raise SpecError(f"band {name} is {bound}; bounds must be finite")
+    lower, upper = _number("lower", lower), _number("upper", upper)
     if lower > upper:
         raise SpecError(f"band lower {lower} > upper {upper}; bounds are on right - left, swap them")
     if dtype.kind != "f":
         return math.ceil(lower), math.floor(upper)
     return _rounded("lower", lower, dtype), _rounded("upper", upper, dtype)
+
+
+def _number(name: str, bound: Any) -> Number:
+    """A finite number as Python has it: NumPy's integers would be rounded on the way through a float."""
+    if isinstance(bound, np.integer | np.floating):
+        bound = bound.item()
+    if isinstance(bound, bool) or not isinstance(bound, int | float | Fraction | Decimal):
+        raise SpecError(f"band {name} is {bound!r}; expected a number")
+    finite = (
+        bound.is_finite()
+        if isinstance(bound, Decimal)
+        else isinstance(bound, int | Fraction) or math.isfinite(bound)
+    )
+    if not finite:
+        raise SpecError(f"band {name} is {bound}; bounds must be finite")
+    return bound
 
 
 def _rounded(name: str, bound: Number, dtype: np.dtype[Any]) -> float:

@@ -41,6 +41,13 @@ class Rows:
     left: int
     right: int
 
+    def __post_init__(self) -> None:
+        for side, count in (("left", self.left), ("right", self.right)):
+            if isinstance(count, bool) or not hasattr(count, "__index__"):
+                raise SpecError(f"rows() got {count!r} for the {side} side; expected a whole number")
+            if count < 1:
+                raise SpecError(f"a window of {count} rows on the {side} side is empty; keep at least 1")
+
     def to_json(self) -> dict[str, Any]:
         """The window as JSON values; :func:`from_json` reads them back."""
         return {"kind": "rows", "left": self.left, "right": self.right}
@@ -123,13 +130,8 @@ def rows(n: int | None = None, *, left: int | None = None, right: int | None = N
         raise SpecError("rows() got a number for both sides and one for a single side; give one form")
     if n is None and (left is None or right is None):
         raise SpecError("rows() needs a number of tuples: rows(1000) or rows(left=1000, right=50)")
-    kept = {"left": n if left is None else left, "right": n if right is None else right}
-    for side, count in kept.items():
-        if isinstance(count, bool) or not hasattr(count, "__index__"):
-            raise SpecError(f"rows() got {count!r} for the {side} side; expected a whole number")
-        if count < 1:  # type: ignore[operator]
-            raise SpecError(f"a window of {count} rows on the {side} side is empty; keep at least 1")
-    return Rows(int(kept["left"]), int(kept["right"]))  # type: ignore[arg-type]
+    window = Rows(n if left is None else left, n if right is None else right)  # type: ignore[arg-type]
+    return Rows(int(window.left), int(window.right))
 
 
 def within(duration: Duration, *, time: TimeColumns = None, purge: str = "cross") -> Within:
@@ -195,8 +197,8 @@ def interval(
 
     Examples
     --------
-    >>> from slidejoin.window import interval
-    >>> window = interval("5s", "1s", time="ts", lateness="2s")
+    >>> import slidejoin as sj
+    >>> window = sj.interval("5s", "1s", time="ts", lateness="2s")
     >>> window.before, window.after, window.lateness
     (5000000000, 1000000000, 2000000000)
     """

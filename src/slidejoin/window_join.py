@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin.engine import Engine
-from slidejoin.errors import SchemaError, SpecError, UsageError
+from slidejoin.errors import SchemaError, UsageError
 from slidejoin.keys import bind
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore, output_schema, result_table
 from slidejoin.source import Side, split_arrivals, to_table
 from slidejoin.spec import join_spec
-from slidejoin.window import Interval, Rows, Window
+from slidejoin.window import Interval, Window
 
 _SIDES = ("left", "right")
 _COUNTERS = (
@@ -88,8 +88,6 @@ class WindowJoin:
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
     ) -> None:
         self.spec = join_spec(on, window, how, index, workers, order, suffixes, self_join)
-        if not isinstance(self.spec.window, Rows) and self.spec.time is None:
-            raise SpecError("the window needs the name of the timestamp column: give it time='ts'")
         self._sides = (Side("left"), Side("right"))
         self._stores: list[RowStore | None] = [None, None]
         self._engine: Engine | None = None
@@ -161,9 +159,8 @@ class WindowJoin:
         """
         with self._turn():
             engine = self._timed_engine("advance()")
-            number = engine.bound.time.to_number(to)  # type: ignore[union-attr]
             for i in self._named(side):
-                engine.advance(number, i)
+                engine.advance(to, i)
                 self._drop(engine)
                 self._last_seen[i] = self._clock()
             return self._empty()

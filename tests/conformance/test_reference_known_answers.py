@@ -8,9 +8,12 @@ to the same answers by one more entry in `ENGINES`.
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
+import pyarrow as pa
 import pytest
+from window_cases import Condition, Row, Spec, id_pairs
 
 from slidejoin import reference
 
@@ -74,7 +77,65 @@ class ReferenceEngine:
         return self._join.stats
 
 
-ENGINES: dict[str, Callable[[Question], Engine]] = {"reference": ReferenceEngine}
+class WindowJoinEngine:
+    """WindowJoin behind the steps of a case, one row a batch; it reads its answers off its output table.
+
+    Integer times, or timestamps in milliseconds where `times` says so.
+    """
+
+    def __init__(self, question: Question, times: str = "int64", **options: Any) -> None:
+        name, *arguments = question.on
+        parts = arguments if name == "all_of" else [question.on]
+        window, *durations = question.window
+        unit = 1000 if times == "ms, us" else 1
+        self._unit = unit
+        self._spec = Spec(
+            on=tuple(Condition(op, "int64", (tuple(bounds),) if bounds else ()) for op, *bounds in parts),
+            window=ReferenceEngine.windows[window](
+                *(part if window == "rows" else part * unit for part in durations)
+            ),
+            time=times,
+            self_join=question.self_join,
+            one_name=question.self_join or times == "int64",
+        )
+        # Watermarks may come before the first row: the columns are known from the start.
+        self._join = self._spec.join(known=True, **options)
+
+    def push(self, side: int, key: Any, ts: int) -> list[tuple[int, int]]:
+        late = f"late_{('left', 'right')[side]}"
+        position = self._join.stats[f"rows_{('left', 'right')[side]}"]
+        before = self._join.stats[late]
+        row = Row(side, key if isinstance(key, tuple) else (key,), ts * self._unit)
+        table = self._spec.table(side, [row], [position])
+        result = (
+            self._join.push(table)
+            if self._spec.self_join
+            else self._join.push(**{("left", "right")[side]: table})
+        )
+        assert isinstance(result, pa.Table)
+        self._join.check()
+        pairs = id_pairs(self._spec, result)
+        assert self._join.stats[late] == before or not pairs
+        return pairs
+
+    def advance(self, to: int) -> list[tuple[int, int]]:
+        return id_pairs(self._spec, self._join.advance(self._spec.point(to * self._unit)))
+
+    def restart(self) -> None:
+        """Go on without one until there are snapshots."""
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        return self._join.stats
+
+
+ENGINES: dict[str, Callable[[Question], Engine]] = {
+    "reference": ReferenceEngine,
+    "WindowJoin": WindowJoinEngine,
+    "WindowJoin b-tree": partial(WindowJoinEngine, index="b-tree"),
+    "WindowJoin nested-loop": partial(WindowJoinEngine, index="nested-loop"),
+    "WindowJoin on timestamps": partial(WindowJoinEngine, times="ms, us"),
+}
 
 
 @dataclass

@@ -56,6 +56,39 @@ def test_count_is_the_length_of_push(case):
             join.check()
 
 
+@st.composite
+def cases_of_nulls(draw):
+    """Streams of which half the keys are NaN, longer than their windows.
+
+    ``cases`` draws one in a hundred with a NaN at all, and next to none where a NaN meets a full window.
+    """
+    self_join = draw(st.booleans())
+    window = draw(st.sampled_from([1, 2, 3, (1, 3), sj.within(2)]))
+    steps = draw(
+        st.lists(
+            st.tuples(st.integers(0, 1), st.sampled_from([math.nan, math.nan, 0.0, 1.0]), st.integers(0, 1)),
+            min_size=6,
+            max_size=30,
+        )
+    )
+    times = np.cumsum([step for _, _, step in steps]).tolist()
+    arrivals = tuple((side, key, time) for (side, key, _), time in zip(steps, times, strict=True))
+    if self_join and isinstance(window, tuple):
+        window = window[0]
+    return Case(draw(st.sampled_from(["float32", "float64"])), window, -1.0, 1.0, self_join, arrivals)
+
+
+@given(cases_of_nulls(), st.sampled_from(GROUPS), st.integers(1, 4))
+def test_nulls_leave_the_window_as_other_keys_do(case, group, size):
+    """In pushes of one row too, some of them nothing but a null; the index is checked after each."""
+    wanted, counters = expected(case)
+    for index in INDEXES:
+        for splits in (range(len(case.arrivals)), range(0, len(case.arrivals), size)):
+            found, stats = run(case, splits=splits, index=index, group=group)
+            assert found == wanted
+            assert all(stats[name] == counters[name] for name in stats if name != "memory_bytes")
+
+
 # Turning a band round is exact for integers only: float sums round differently.
 INTEGERS = ("int8", "int32", "int64", "uint16", "uint64")
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from slidejoin import isa
 from slidejoin.bench import machine
 from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, ratios
-from slidejoin.bench.peer import BUILD, HUGE_PAGES, INSTALL_ABSL, Peer, about, checkout, program
+from slidejoin.bench.peer import BUILD, HUGE_PAGES, INSTALL_ABSL, NO_CHECKOUT, Peer, about, checkout, program
 from slidejoin.bench.report import Report, Result, Target, measured, missing
 from slidejoin.bench.workload import Feed, Workload
-from slidejoin.errors import StateError
+from slidejoin.errors import StateError, UsageError
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     """Measure everything; ``say`` is told what is under way."""
     sizes = QUICK if quick else Sizes()
     root = checkout()
+    if root is None:
+        raise UsageError(NO_CHECKOUT)
     path = program(root)
     facts = about(path)
     with one_core() as core:

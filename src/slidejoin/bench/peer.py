@@ -10,6 +10,7 @@ from typing import Any, Self
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import UsageError
 
+NO_CHECKOUT = "this benchmark needs a source checkout of slidejoin: run `make bench` there"
 BUILD = "run `make peers`"
 INSTALL_ABSL = "install libabsl-dev, then run `make peers`"
 

@@ -2,9 +2,14 @@
 
 import sys
 
+import slidejoin
+
 
 def main() -> None:
-    """Run the command line; needs the ``cli`` extra."""
+    """Run the command line; all but ``--version`` needs the ``cli`` extra."""
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"slidejoin {slidejoin.__version__}\n")
+        return
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

@@ -22,14 +22,13 @@ from slidejoin.errors import SchemaError, SpecError
 from slidejoin.keys.columns import SIDES, Mask, column_type, find, floats, hashes, integers
 from slidejoin.keys.time import BoundTime, bind_time
 from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
+from slidejoin.native import Bound
 from slidejoin.predicate import Conjunct
 from slidejoin.spec import JoinSpec, check_bounds
 from slidejoin.window import Rows, format_duration
 
 __all__ = ["Bound", "BoundKey", "BoundSpec", "BoundTime", "bind"]
 
-# An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("step", n) places in the order of keys.
-Bound: TypeAlias = tuple[str, int | float]
 Ranges: TypeAlias = tuple[tuple[Bound, Bound], ...]
 
 _OPEN: Bound = ("none", 0)

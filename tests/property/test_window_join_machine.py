@@ -1,0 +1,174 @@
+"""A join and the reference live side by side; after every step they agree on pairs, counters and state."""
+
+import random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from window_cases import SIDES, Clock, Model, Row, counters, id_pairs, key_rows, specs
+
+import slidejoin as sj
+from slidejoin import reference
+
+IDLE_AFTER = 1000
+
+
+class Machine(RuleBasedStateMachine):
+    """Batches of either side or of both, watermarks, late rows, silent sides."""
+
+    def __init__(self):
+        super().__init__()
+        self.spec = None
+
+    @initialize(spec=specs(), idle=st.booleans(), known=st.booleans(), start=st.sampled_from([0, 5000]))
+    def start(self, spec, idle, known, start):
+        if idle and isinstance(spec.window, reference.Interval):
+            spec = type(spec)(**{**vars(spec), "idle_after": IDLE_AFTER})
+        self.spec = spec
+        self.join = spec.join(known=known)
+        self.known = [known, known]
+        self.model = Model(spec)
+        self.clock = Clock(spec, start * Clock(spec).unit)
+        self.taken = ([], [])
+        self.pushed = 0
+        self.wall = 10**9
+        self.join._clock = lambda: self.wall
+        self.join._last_seen = [self.wall] * 2
+        self.last_seen = [self.wall] * 2
+
+    # --- rows ---
+
+    @rule(data=st.data())
+    def push_one_side(self, data):
+        side = 0 if self.spec.self_join else data.draw(st.integers(0, 1))
+        drawn = data.draw(key_rows(self.spec, max_size=6))
+        self.push_side(side, [row for row in self.clock.rows(drawn) if row.side == side])
+
+    @rule(side=st.integers(0, 1))
+    def push_nothing(self, side):
+        self.push_side(0 if self.spec.self_join else side, [])
+
+    @rule(data=st.data())
+    def push_arrivals(self, data):
+        self.push_both(self.clock.rows(data.draw(key_rows(self.spec, max_size=10))))
+
+    @rule(data=st.data(), seed=st.integers(0, 999), size=st.integers(30, 70))
+    def push_many(self, data, seed, size):
+        """More rows than hypothesis likes to draw: a few of them, over and over."""
+        some = data.draw(key_rows(self.spec, max_size=8))
+        choose = random.Random(seed)
+        if some:
+            self.push_both(self.clock.rows([choose.choice(some) for _ in range(size)]))
+
+    def push_side(self, side, rows):
+        ids = self.number(rows)
+        table = self.spec.table(side, rows, ids)
+        self.rest_silent_sides({side} if rows else set())
+        wanted = self.model.push(rows, ids)
+        result = self.join.push(table) if self.spec.self_join else self.join.push(**{SIDES[side]: table})
+        self.known[side] = True
+        self.agree(result, wanted)
+
+    def push_both(self, rows):
+        if self.spec.self_join:
+            self.push_side(0, rows)
+            return
+        if not self.spec.one_name:  # the sides' columns are not told apart unless they are known
+            for side in (0, 1):
+                if not self.known[side]:
+                    self.push_side(side, [])
+        ids = self.number(rows)
+        self.rest_silent_sides({row.side for row in rows})
+        wanted = self.model.push(rows, ids)
+        self.agree(self.join.push(arrivals=self.spec.arrivals(rows, ids)), wanted)
+        self.known = [True, True]
+
+    def number(self, rows):
+        ids = list(range(self.pushed, self.pushed + len(rows)))
+        self.pushed += len(rows)
+        return ids
+
+    def agree(self, result, wanted):
+        found = id_pairs(self.spec, result)
+        assert reference.agrees(found, wanted, self.spec.order), (found, wanted)
+
+    # --- time ---
+
+    def is_event(self):
+        return self.spec is not None and isinstance(self.spec.window, reference.Interval)
+
+    @precondition(lambda self: self.is_event() and any(self.known))
+    @rule(back=st.integers(-5, 15), side=st.sampled_from([None, 0, 1]))
+    def advance(self, back, side):
+        side = None if self.spec.self_join else side
+        to = max(self.clock.now - back * self.clock.unit, 0)
+        self.model.join.advance(to, side)
+        table = self.join.advance(self.spec.point(to), None if side is None else SIDES[side])
+        assert table.num_rows == 0
+        for each in (0, 1) if side is None else (side,):
+            self.last_seen[each] = self.wall
+
+    @precondition(lambda self: self.is_event() and self.spec.idle_after is not None)
+    @rule(nanoseconds=st.sampled_from([1, IDLE_AFTER // 2, IDLE_AFTER - 1, IDLE_AFTER, 5 * IDLE_AFTER]))
+    def wait(self, nanoseconds):
+        self.wall += nanoseconds
+
+    def rest_silent_sides(self, speaking):
+        if self.spec.idle_after is None:
+            return
+        for side in (0,) if self.spec.self_join else (0, 1):
+            if side in speaking:
+                self.last_seen[side] = self.wall
+            elif self.wall - self.last_seen[side] >= self.spec.idle_after:
+                self.model.join.idle(side)
+
+    @precondition(lambda self: self.spec is not None and isinstance(self.spec.window, reference.Within))
+    @rule(data=st.data(), back=st.integers(1, 5))
+    def push_out_of_order(self, data, back):
+        """Refused with the rows before it: the reference never hears of them."""
+        rows = self.clock.rows(data.draw(key_rows(self.spec, max_size=3)))
+        rows = [row for row in rows if row.side == 0]
+        latest = max([*self.model.join._greatest_ts, *(row.ts for row in rows if row.ts is not None)])
+        ts = latest - back * self.clock.unit
+        if ts < 0:
+            return
+        key = tuple(None for _ in self.spec.on)
+        table = self.spec.table(0, [*rows, Row(0, key, int(ts))], list(range(len(rows) + 1)))
+        with pytest.raises(sj.OrderError, match=rf"\b{len(rows)}\b"):
+            self.join.push(table) if self.spec.self_join else self.join.push(left=table)
+
+    @precondition(lambda self: self.is_event())
+    @rule(side=st.integers(0, 1))
+    def take_late(self, side):
+        side = 0 if self.spec.self_join else side
+        table = self.join.take_late(SIDES[side])
+        ids = self.model.late[side][len(self.taken[side]) :]
+        self.taken[side].extend(ids)
+        kept = ids if self.spec.window.late == "return" else []
+        found = table[self.spec.names(side)[-2]].to_pylist() if table.num_columns else []
+        assert found == kept
+
+    # --- what always holds ---
+
+    @invariant()
+    def counters_agree(self):
+        if self.spec is not None:
+            assert counters(self.spec, self.join.stats) == self.model.counters
+
+    @invariant()
+    def invariants_hold(self):
+        if self.spec is not None:
+            self.join.check()
+
+    def teardown(self):
+        if self.spec is not None:
+            assert self.join.finish().num_rows == 0
+            self.model.join.finish()
+            assert counters(self.spec, self.join.stats) == self.model.counters
+
+
+Machine.TestCase.settings = settings(
+    max_examples=max(settings().max_examples // 2, 10), stateful_step_count=20, deadline=None
+)
+TestWindowJoin = Machine.TestCase
