@@ -149,3 +149,40 @@ def expected(case):
     for (side, _, time), key in zip(case.arrivals, case.arrays()[1].tolist(), strict=True):
         found += join.push(side, key, time)
     return found, join.stats
+
+
+@st.composite
+def bulk_cases(draw):
+    """Joins of thousands of rows, enough for nodes to split and merge: hypothesis draws, NumPy makes them."""
+    key = draw(st.sampled_from(KEY_TYPES))
+    dtype = np.dtype(key)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n = draw(st.sampled_from([300, 1000, 3000]))
+    self_join = draw(st.booleans())
+    window = draw(st.sampled_from([1, 5, 200, 900]))
+    if draw(st.booleans()):
+        window = sj.within(window)
+    elif not self_join and draw(st.booleans()):
+        window = (window, draw(st.sampled_from([1, 30, 700])))
+    steps = np.arange(n)
+    spread = 2 ** (8 * dtype.itemsize - 2) if dtype.kind != "f" else 1e6
+    shape = draw(st.sampled_from(["uniform", "few", "rising", "falling", "drift", "sawtooth"]))
+    values = {
+        "uniform": rng.random(n) * spread,
+        "few": rng.integers(0, 4, n),
+        "rising": steps * (spread / n),
+        "falling": (n - steps) * (spread / n),
+        "drift": rng.normal(0, spread / 50, n) + spread / 2 + steps * (spread / 4 / n),
+        "sawtooth": steps % 97 * (spread / 97),
+    }[shape]
+    values = np.clip(values, 0, spread).astype(dtype).tolist()
+    nulls = draw(st.sampled_from([0.0, 0.01, 0.5])) if dtype.kind == "f" else 0.0
+    values = [math.nan if lost else value for value, lost in zip(values, rng.random(n) < nulls, strict=True)]
+    width = int(draw(st.sampled_from([0, 1, 30])) * spread / 1000) if dtype.kind != "f" else draw(
+        st.sampled_from([0.0, 1.0, 3e4])
+    )  # fmt: skip
+    lower = draw(st.sampled_from([-width, 0, width]))
+    sides = (rng.random(n) < draw(st.sampled_from([0.02, 0.5, 1.0]))).astype(int).tolist()
+    times = np.cumsum(rng.integers(0, 3, n)).tolist()
+    arrivals = tuple(zip(sides, values, times, strict=True))
+    return Case(key, window, lower, lower + width, self_join, arrivals)

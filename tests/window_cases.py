@@ -125,7 +125,7 @@ KINDS = {
     "ms, us": Kind(MS, US),
     "zones": Kind(BERLIN, TOKYO),
     "decimals": Kind(pa.decimal64(10, 4), pa.decimal128(12, 2)),
-    "texts": Kind(pa.large_string(), TEXT, ""),
+    "texts": Kind(pa.large_string(), pa.dictionary(pa.int32(), pa.string()), ""),
 }
 
 TIMES = {
