@@ -15,6 +15,7 @@
 #include <numpy/arrayobject.h>
 
 #include "../engine.hpp"
+#include "../gather.hpp"
 #include "../hash.hpp"
 
 namespace nb = nanobind;
@@ -320,24 +321,66 @@ class NativeJoin {
     std::atomic<bool> busy_{false};
 };
 
+using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class Value>
+Value* new_array(std::size_t size, int type, nb::object& owner) {
+    const npy_intp shape[] = {static_cast<npy_intp>(size)};
+    owner = nb::steal(PyArray_SimpleNew(1, shape, type));
+    if (!owner.is_valid()) throw nb::python_error();
+    return static_cast<Value*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(owner.ptr())));
+}
+
+// The ends only: offsets rise within one column.
+void check_offsets(const Numbers& offsets, const Bytes& data) {
+    const std::size_t size = offsets.shape(0);
+    if (size == 0 || offsets(0) < 0 || offsets(size - 1) > static_cast<std::int64_t>(data.shape(0)))
+        throw nb::value_error("offsets do not fit the data");
+}
+
 // A hash of each value of an Arrow binary column (offsets, bytes), the same on every machine and for ever:
 // checkpoints and routing rely on it.
-nb::object hash_bytes(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> offsets,
-                      nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> data) {
-    if (offsets.shape(0) == 0)
-        throw nb::value_error("offsets are empty; expected one more than there are values");
+nb::object hash_bytes(const Numbers& offsets, const Bytes& data) {
+    check_offsets(offsets, data);
+    nb::object result;
     const std::size_t count = offsets.shape(0) - 1;
-    for (std::size_t i = 0; i < count; ++i)
-        if (offsets(i) < 0 || offsets(i) > offsets(i + 1) ||
-            offsets(i + 1) > static_cast<std::int64_t>(data.shape(0)))
-            throw nb::value_error("offsets do not fit the data");
-    const npy_intp shape[] = {static_cast<npy_intp>(count)};
-    nb::object result = nb::steal(PyArray_SimpleNew(1, shape, NPY_UINT64));
-    if (!result.is_valid()) throw nb::python_error();
-    auto* out = static_cast<std::uint64_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(result.ptr())));
+    auto* out = new_array<std::uint64_t>(count, NPY_UINT64, result);
+    nb::gil_scoped_release released;
     for (std::size_t i = 0; i < count; ++i)
         out[i] = hash_value(data.data() + offsets(i), static_cast<std::size_t>(offsets(i + 1) - offsets(i)));
+    nb::gil_scoped_acquire acquired;
     return result;
+}
+
+// Values of an unsigned type, by row.
+nb::object take(const AnyColumn& values, const Numbers& rows) {
+    nb::object result;
+    const auto gathered = [&]<class Value>(Value, int type) {
+        Value* out = new_array<Value>(rows.shape(0), type, result);
+        nb::gil_scoped_release released;
+        gather(static_cast<const Value*>(values.data()), values.shape(0), rows.data(), rows.shape(0), out);
+    };
+    if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{}, NPY_UINT8);
+    else if (values.dtype() == nb::dtype<std::uint16_t>()) gathered(std::uint16_t{}, NPY_UINT16);
+    else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{}, NPY_UINT32);
+    else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{}, NPY_UINT64);
+    else throw nb::type_error("values of another type than uint8, uint16, uint32 or uint64");
+    return result;
+}
+
+// Byte strings (offsets, bytes) by row: the offsets and the bytes of those taken.
+nb::tuple take_bytes(const Numbers& offsets, const Bytes& data, const Numbers& rows) {
+    check_offsets(offsets, data);
+    nb::object taken_offsets, taken_bytes;
+    auto* ends = new_array<std::int64_t>(rows.shape(0) + 1, NPY_INT64, taken_offsets);
+    const std::int64_t total =
+        gather_offsets(offsets.data(), offsets.shape(0) - 1, rows.data(), rows.shape(0), ends);
+    auto* out = new_array<std::uint8_t>(static_cast<std::size_t>(total), NPY_UINT8, taken_bytes);
+    nb::gil_scoped_release released;
+    gather_bytes(offsets.data(), data.data(), rows.data(), rows.shape(0), out);
+    nb::gil_scoped_acquire acquired;
+    return nb::make_tuple(taken_offsets, taken_bytes);
 }
 
 template <class Names>
@@ -365,6 +408,13 @@ NB_MODULE(_core, m) {
     m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
           nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
           "A 64-bit hash of each value, the same on every machine.");
+    m.def("take", &take, "values"_a, "rows"_a,
+          nb::sig("def take(values: object, rows: object) -> numpy.typing.NDArray[typing.Any]"),
+          "Values of an unsigned type, by row.");
+    m.def("take_bytes", &take_bytes, "offsets"_a, "data"_a, "rows"_a,
+          nb::sig("def take_bytes(offsets: object, data: object, rows: object) -> "
+                  "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
+          "Byte strings by row: their offsets and their bytes.");
     nb::class_<NativeJoin>(m, "NativeJoin")
         .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
                       std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,

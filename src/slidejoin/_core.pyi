@@ -15,6 +15,12 @@ def indexes() -> list[str]:
 def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
     """A 64-bit hash of each value, the same on every machine."""
 
+def take(values: object, rows: object) -> numpy.typing.NDArray[Any]:
+    """Values of an unsigned type, by row."""
+
+def take_bytes(offsets: object, data: object, rows: object) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
+    """Byte strings by row: their offsets and their bytes."""
+
 class NativeJoin:
     def __init__(self, *, on: Sequence[tuple[str, Sequence[tuple[tuple[int, int, int, float], tuple[int, int, int, float]]]]], index: str, window: str, left: int = 0, right: int = 0, duration: int = 0, self_purge: bool = False, before: int = 0, after: int = 0, lateness: int | None = None, self_join: bool, sorted: bool = True, group: int, level: str) -> None: ...
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slidejoin import _core
 from slidejoin.errors import SchemaError
 
 # The bytes that 32-bit offsets can address; a longer column of strings comes out in several chunks.
@@ -31,7 +32,7 @@ SLACK = 256
 
 
 class Picks:
-    """Rows to take, counted from the first one kept, and which of them are missing (below 0, if so)."""
+    """Rows to take, counted from the first one kept, and which of them are missing (row 0, if so)."""
 
     def __init__(self, rows: NDArray[np.int64], missing: NDArray[np.bool_] | None) -> None:
         self.rows = rows
@@ -178,6 +179,8 @@ class Fixed:
         # One element more than live, so that there is a row 0 even when all rows are missing.
         start = self._values.start
         source = self._values.data[start : max(self._values.stop, start + 1)]
+        if source.dtype.kind == "u":
+            return self._validity.take(picks), _core.take(source, picks.rows)
         return self._validity.take(picks), source.take(picks.rows, mode="clip")
 
     def take(self, picks: Picks) -> pa.Array:
@@ -239,20 +242,17 @@ class Bytes:
             self._offsets.live[:] -= before - self._data.start
 
     def take(self, picks: Picks) -> pa.Array | pa.ChunkedArray:
-        source = pa.Array.from_buffers(
-            self._large,
-            len(self._offsets) - 1,
-            [None, pa.py_buffer(self._offsets.live), pa.py_buffer(self._data.data)],
-        )
-        taken = pc.take(source, picks.arrow, boundscheck=False)
-        _, offsets, data = taken.buffers()
+        count = len(picks.rows)
+        if len(self._offsets) == 1:  # no row to stand in for the missing ones
+            return pa.nulls(count, self._type)
+        offsets, data = _core.take_bytes(self._offsets.live, self._data.data, picks.rows)
         if self._narrow:
-            wide = np.frombuffer(offsets, np.int64)[: len(taken) + 1]
-            if wide[-1] > MAX_BYTES and len(taken) > 1:
+            if offsets[-1] > MAX_BYTES and count > 1:
                 return _chunked(self._type, [self.take(half) for half in picks.halves()])
-            offsets = pa.py_buffer(wide.astype(np.int32))
+            offsets = offsets.astype(np.int32)
         type_ = self._type if self._narrow else self._large
-        array = pa.Array.from_buffers(type_, len(taken), [self._validity.take(picks), offsets, data])
+        buffers = [self._validity.take(picks), pa.py_buffer(offsets), pa.py_buffer(data)]
+        array = pa.Array.from_buffers(type_, count, buffers)
         return array if type_ == self._type else array.cast(self._type)
 
 

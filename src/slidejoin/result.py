@@ -125,7 +125,10 @@ class RowStore:
         if lowest < self._first or highest >= self._next:
             wrong = lowest if lowest < self._first else highest
             raise IndexError(f"position {wrong}; rows {self._first} to {self._next} are kept")
-        picks = Picks(positions - self._first, missing)
+        rows = positions - self._first
+        if missing is not None:
+            rows[missing] = 0
+        picks = Picks(rows, missing)
         return [column.take(picks) for column in self._columns]
 
     def table(self) -> pa.Table:

@@ -217,10 +217,14 @@ def split_arrivals(
             )
     # A column that arrivals lack stays out here, so that the side's own check can say so.
     tables = [table.select([name for name in names if name in others]) for names in wanted]
-    return sides, _where(tables[0], sides == 0), _where(tables[1], sides == 1)
+    return sides, _where(tables[0], np.flatnonzero(sides == 0)), _where(tables[1], np.flatnonzero(sides))
 
 
 def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
+    if pa.types.is_integer(column.type) and not column.null_count:
+        numbers = column.to_numpy()
+        if not len(numbers) or (numbers.min() >= 0 and numbers.max() <= 1):
+            return np.ascontiguousarray(numbers, np.uint8)
     plain = column
     if pa.types.is_dictionary(column.type):
         plain = _cast(column, _wide(column.type.value_type))
@@ -247,23 +251,24 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     return np.asarray(found.to_numpy()).astype(np.uint8)
 
 
-def _where(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
-    """Rows of a table, also for the types that Arrow cannot filter."""
-    if not table.num_columns or mask.all():
-        return table if mask.all() else table.slice(0, int(mask.sum()))
-    columns = [_filter(column, pa.array(mask)) for column in table.columns]
+def _where(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    """Rows of a table in their order, also for the types that Arrow cannot take from."""
+    if len(rows) == table.num_rows or not table.num_columns:
+        return table.slice(0, len(rows))
+    places = pa.array(rows)
+    columns = [_rows_of(column, places) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _filter(column: pa.ChunkedArray, mask: pa.Array) -> pa.ChunkedArray:
+def _rows_of(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    # A take is three times as fast as a filter by a mask that changes with every row.
     wide = _wide(column.type)
-    for type_ in (column.type, wide):  # views in their own type, then in one that has a filter
+    for type_ in (column.type, wide):  # views in their own type, then in one that has a take
         try:
-            return _cast(_cast(column, type_).filter(mask), column.type)
+            return _cast(pc.take(_cast(column, type_), rows, boundscheck=False), column.type)
         except pa.ArrowNotImplementedError:
             pass
-    rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))  # nested views, run-end encoded
-    pieces = [column.slice(row, 1).chunk(0) for row in rows]
+    pieces = [column.slice(row, 1).chunk(0) for row in rows.to_pylist()]  # nested views, run-end encoded
     return pa.chunked_array([pa.concat_arrays(pieces)] if pieces else [], column.type)
 
 

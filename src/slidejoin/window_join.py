@@ -91,6 +91,7 @@ class WindowJoin:
         self._sides = (Side("left"), Side("right"))
         self._stores: list[RowStore | None] = [None, None]
         self._engine: Engine | None = None
+        self._output: pa.Schema | None = None
         self._late: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         self._lock = threading.Lock()
         self._closed = ""
@@ -251,8 +252,9 @@ class WindowJoin:
         if stores[0] is None or stores[1] is None:
             return pa.table({})
         lefts, rights = stores[0].take(left), stores[1].take(right)
-        schema = output_schema(stores[0].schema, stores[1].schema, self.spec.suffixes)
-        table = result_table(schema, lefts, rights)
+        if self._output is None:
+            self._output = output_schema(stores[0].schema, stores[1].schema, self.spec.suffixes)
+        table = result_table(self._output, lefts, rights)
         wanted = None  # of the candidates, those whose values agree where their hashes do
         for key in engine.plan.keys:
             if key.verify is None:

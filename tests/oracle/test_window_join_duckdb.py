@@ -6,7 +6,6 @@ so that DuckDB has a hash or a range join for them.
 
 import itertools
 import math
-import os
 import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,7 +21,6 @@ from slidejoin import reference
 from slidejoin.reference import Interval, Rows, Within
 
 ALL = Rows(2**30, 2**30)
-LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 SIGNS = {
     "equal": "=",
     "not_equal": "<>",
@@ -371,6 +369,5 @@ def test_a_hundred_thousand_rows(database, parts):
     on = tuple(Condition(op, name, (narrow(name),) if op == "band" else ()) for op, name in conjuncts)
     spec = Spec(on, window, one_name=False)
     inputs = [replace(INPUTS[name], spread=0.001) if len(on) > 1 else INPUTS[name] for _, name in conjuncts]
-    n = 100_000 if LONG or parts is LARGE["band"] else 30_000
-    rows = stream(inputs, n, 5, disorder=30 if isinstance(window, Interval) else 0)
-    assert check(database, spec, rows, splits=range(8192, n, 8192)) > 1000
+    rows = stream(inputs, 100_000, 5, disorder=30 if isinstance(window, Interval) else 0)
+    assert check(database, spec, rows, splits=range(8192, 100_000, 8192)) > 1000

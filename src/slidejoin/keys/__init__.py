@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError, SpecError
-from slidejoin.keys.columns import SIDES, Mask, column_type, find, floats, hashes, integers
+from slidejoin.keys.columns import SIDES, Mask, column_type, find, floats, hashes, in_place, integers
 from slidejoin.keys.time import BoundTime, bind_time
 from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
 from slidejoin.native import Bound
@@ -81,6 +81,8 @@ class BoundKey:
         Cost: O(rows); nothing for one chunk of the key's own type.
         """
         name = (self.left, self.right)[side]
+        if (plain := in_place(table, name, self.common)) is not None:
+            return plain
         where = f"{SIDES[side]} column {name!r}"
         column = find(table, side, name, self.common)
         kind = family(self.common)

@@ -17,6 +17,7 @@ from pyarrow import types
 
 from slidejoin import _core
 from slidejoin.errors import SchemaError
+from slidejoin.spec import KEY_TYPES
 from slidejoin.keys.types import decoded, family, tick
 
 Mask: TypeAlias = NDArray[np.bool_] | None
@@ -43,6 +44,22 @@ def find(table: pa.Table, side: int, name: str, common: pa.DataType) -> pa.Chunk
             f"{SIDES[side]} column {name!r} has type {type_}; the join compares it as {common}, cast it"
         )
     return table.column(name)
+
+
+_IN_PLACE = {pa.from_numpy_dtype(name): np.dtype(name) for name in KEY_TYPES}
+
+
+def in_place(table: pa.Table, name: str, common: pa.DataType) -> tuple[NDArray[Any], Mask] | None:
+    """The numbers of a column that stand in memory as the join wants them, or None."""
+    dtype = _IN_PLACE.get(common)
+    place = table.schema.get_field_index(name)
+    if dtype is None or place < 0:
+        return None
+    column = table.column(place)
+    if column.type != common or column.num_chunks != 1:
+        return None
+    array = column.chunk(0)
+    return _buffer(array, dtype), nulls(array)
 
 
 def integers(
