@@ -5,6 +5,8 @@ import itertools
 import random
 from collections import Counter
 
+import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -26,6 +28,7 @@ from window_cases import (
     scripts,
 )
 
+import slidejoin as sj
 from slidejoin import isa, reference
 
 MIRRORED = {
@@ -287,3 +290,85 @@ def test_long_streams(window, self_join):
         assert reference.agrees(found, wanted, order), (index, order, name)
         assert stats == counters
     assert counters["matches"] > 300
+
+
+# --- Rows that stay long among rows that leave: positions are given anew ---
+
+
+def as_columns(n, seed, *, far, nulls):
+    """Arrivals of both sides; one row in `far` lives a hundred times as long, some keys and times are null."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(n) // 2 + rng.integers(0, 6, n)
+    times[rng.integers(0, n, n // far)] += 30_000
+    missing = rng.random(n) < nulls
+    return pa.table(
+        {
+            "side": rng.integers(0, 2, n).astype(np.uint8),
+            "k": pa.array(rng.integers(0, 200, n), mask=missing),
+            "ts": pa.array(times, mask=rng.random(n) < nulls / 4),
+            "n": np.arange(n),
+        }
+    )
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("self_join", [False, True])
+@pytest.mark.parametrize("nulls", [0.0, 0.7])
+@pytest.mark.parametrize("advances", ["by hand", "never"])
+def test_long_lives_and_many_nulls(index, self_join, nulls, advances):
+    """Most rows leave soon, a few stay: against an SQL join of the same rows."""
+    n = 24_000
+    rows = as_columns(n, 7, far=400, nulls=nulls)
+    join = sj.WindowJoin(
+        sj.equal("k") & sj.band("n", within=2**40),
+        sj.interval(20, 30, time="ts"),
+        index=index,
+        order="full",
+        self_join=self_join,
+    )
+    found = []
+    for start in range(0, n, 1500):
+        part = rows.slice(start, 1500)
+        result = join.push(part.drop_columns("side")) if self_join else join.push(arrivals=part)
+        found += zip(result["n"].to_pylist(), result["n_right"].to_pylist(), strict=True)
+        if advances == "by hand":
+            join.advance(start // 2 - 200)
+        join.check()
+    assert join.stats["late_left"] == join.stats["late_right"] == 0
+    assert sorted(found) == by_sql(rows, self_join)
+    assert join.stats["matches"] == len(found) > 100
+    if advances == "by hand":  # few of all rows are left, and they take little room
+        assert 20 < join.stats["stored_left"] < n / 8
+
+
+def by_sql(rows, self_join):
+    """The pairs that a window of event time has when no row is late."""
+    with duckdb.connect() as database:
+        database.register("rows", rows)
+        gap = "r.ts - l.ts BETWEEN -20 AND 30"
+        if self_join:  # the earlier row is left where it holds both ways
+            other = "l.ts - r.ts BETWEEN -20 AND 30"
+            on = f"l.k = r.k AND l.n <> r.n AND {gap} AND (l.n < r.n OR NOT ({other}))"
+        else:
+            on = f"l.k = r.k AND l.side = 0 AND r.side = 1 AND {gap}"
+        query = f"SELECT l.n, r.n FROM rows l JOIN rows r ON {on} ORDER BY ALL"
+        return database.execute(query).fetchall()
+
+
+def test_positions_given_anew_before_the_other_side_is_known():
+    """The left side's rows are numbered anew while the right side's types are a guess, and wrong."""
+    join = sj.WindowJoin(sj.equal("k"), sj.interval(20, 20, time="ts"), order="full")
+    n = 12_000
+    times = np.arange(n)
+    times[::100] += 10**6
+    left = pa.table({"k": pa.array(times, pa.int32()), "ts": times, "n": np.arange(n)})
+    for start in range(0, n, 1000):
+        join.push(left=left.slice(start, 1000))
+        join.advance(start + 900)
+        join.check()
+    assert join.stats["stored_left"] == np.sum(times + 20 > 11_900)
+    right = pa.table({"k": pa.array(times, pa.int64()), "ts": times, "m": np.arange(n)})
+    result = join.push(right=right)
+    assert result["n"].to_pylist() == np.flatnonzero(times > 11_900).tolist()
+    assert result["n"].equals(result["m"])
+    join.check()

@@ -17,8 +17,8 @@ from pyarrow import types
 
 from slidejoin import _core
 from slidejoin.errors import SchemaError
-from slidejoin.spec import KEY_TYPES
 from slidejoin.keys.types import decoded, family, tick
+from slidejoin.spec import KEY_TYPES
 
 Mask: TypeAlias = NDArray[np.bool_] | None
 
