@@ -1,7 +1,7 @@
 // Windows: how an arrival's place in the streams becomes the range of positions that it may see.
 //
 // A position is a tuple's number on its own side, counted from 0. Structures store its low 32 bits; since a
-// window holds fewer than 2^31 tuples, the distance from the first visible position is unambiguous, and one
+// window holds at most kMaxLive tuples, the distance from the first visible position is unambiguous, and one
 // unsigned comparison decides visibility, before and after a wrap-around alike.
 #pragma once
 
@@ -113,7 +113,8 @@ class Window {
             own.times.push(own.latest_or(latest_, spec_.self_purge));
             if (spec_.self_purge) expire(own);
         } else {
-            own.times.push(null ? std::numeric_limits<std::int64_t>::min() : time);
+            own.times.push(time);
+            own.keyless.push(null);
             if (!null) own.add_live(time);
             if (timed) watermark_.see(side, time);
             forget_dead();
@@ -162,12 +163,14 @@ class Window {
         std::vector<std::uint64_t> living;
         const std::size_t held = s.times.size();
         for (std::size_t i = 0; i < held; ++i) {
-            if (dead(s.times[i], reach)) continue;
+            if (s.keyless[i] || dead(s.times[i], reach)) continue;
             living.push_back(s.first + i);
             const std::int64_t time = s.times[i];
             s.times.push(time);
+            s.keyless.push(false);
         }
         s.times.drop(held);
+        s.keyless.drop(held);
         s.first = s.next;
         s.next += living.size();
         return living;
@@ -184,6 +187,7 @@ class Window {
         std::uint64_t admitted = 0;
         std::uint64_t late = 0;
         Ring<std::int64_t> times;  // of positions [first, next), time and event windows only
+        Ring<bool> keyless;        // of the same, event windows only: whether it can never match
         std::int64_t latest = std::numeric_limits<std::int64_t>::min();
         std::vector<std::int64_t> live;    // event windows: times of tuples that may match, least on top
         std::vector<std::uint64_t> nulls;  // positions without a key; those before nulls_gone have left
@@ -192,7 +196,7 @@ class Window {
 
         std::uint64_t null_count() const { return nulls_dropped + nulls.size(); }
         std::size_t bytes() const {
-            return times.bytes() + live.capacity() * sizeof(std::int64_t) +
+            return times.bytes() + keyless.bytes() + live.capacity() * sizeof(std::int64_t) +
                    nulls.capacity() * sizeof(std::uint64_t);
         }
 
@@ -256,8 +260,9 @@ class Window {
             s.live.pop_back();
         }
         std::size_t gone = 0;
-        while (gone < s.times.size() && dead(s.times[gone], reach)) ++gone;
+        while (gone < s.times.size() && (s.keyless[gone] || dead(s.times[gone], reach))) ++gone;
         s.times.drop(gone);
+        s.keyless.drop(gone);
         s.first += gone;
     }
 

@@ -126,6 +126,36 @@ TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
     CHECK_EQUAL(window.stored(Side::right), 0u);
 }
 
+TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {
+    Window window(event(5, 5, 0), false);
+    window.admit(Side::left, 1'000'000, true, false);  // lives long and holds the others back
+    window.admit(Side::left, 1, true, true);           // null: never alive, whatever its time
+    for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, true, false);
+    CHECK(!window.wasteful(Side::left));
+    window.advance(4000, Side::left);
+    window.advance(4000, Side::right);
+    CHECK_EQUAL(window.first(Side::left), 0u);
+    CHECK(!window.wasteful(Side::left));
+    window.advance(4990, Side::right);
+    CHECK(window.wasteful(Side::left));
+    const auto living = window.renumber(Side::left);
+    CHECK_EQUAL(living.size(), window.stored(Side::left));
+    CHECK_EQUAL(living[0], 0u);
+    CHECK_EQUAL(living[1], 4988u);  // times 4986 to 4999
+    CHECK_EQUAL(window.first(Side::left), 5002u);
+    CHECK_EQUAL(window.next(Side::left), 5002u + living.size());
+    CHECK_EQUAL(window.admitted(Side::left), 5002u);
+    CHECK(!window.wasteful(Side::left));
+}
+
+TEST(nulls_never_come_alive) {
+    Window window(event(5, 5, 0), false);  // one silent side: no watermark
+    for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, i % 2 == 0, true);
+    CHECK(window.wasteful(Side::left));
+    CHECK_EQUAL(window.renumber(Side::left).size(), 0u);
+    CHECK(!window.wasteful(Side::left));
+}
+
 TEST(watermark_at_the_ends_of_time) {
     using Limits = std::numeric_limits<std::int64_t>;
     Window window(event(Limits::max(), Limits::max(), Limits::max()), false);

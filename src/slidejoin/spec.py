@@ -135,8 +135,7 @@ def join_spec(
         raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}")
     if isinstance(workers, bool) or workers != 1:
         raise SpecError(f"workers={workers!r}; WindowJoin runs on one thread for now, use workers=1")
-    if not isinstance(self_join, bool | np.bool):
-        raise SpecError(f"self_join={self_join!r}; expected True or False")
+    _check_flag(self_join)
     if self_join:
         _check_self_join(checked)
         for conjunct in on.conjuncts:
@@ -151,6 +150,11 @@ def join_spec(
                 f"use time={checked.time[0]!r}"
             )
     return JoinSpec(on, checked, how, index, int(workers), order, _check_suffixes(suffixes), bool(self_join))
+
+
+def _check_flag(self_join: bool) -> None:
+    if not isinstance(self_join, bool | np.bool):
+        raise SpecError(f"self_join={self_join!r}; expected True or False")
 
 
 def _check_self_join(window: Window) -> None:
@@ -188,6 +192,7 @@ def numeric_spec(
         raise SpecError("NumericJoin has rows and within windows; for interval windows use WindowJoin")
     if isinstance(checked, Within) and checked.purge != "cross":
         raise SpecError(f"NumericJoin has no purge={checked.purge!r}; use WindowJoin for it")
+    _check_flag(self_join)
     if self_join:
         _check_self_join(checked)
     low, high = check_bounds(lower, upper, dtype)

@@ -41,6 +41,7 @@ NOW = np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:05"], "datetime64[s]")
         ({"group": 2.5}, "group=2.5"),
         ({"group": 2**21}, "expected a number from 1"),
         ({"self_join": True, "window": (3, 4)}, "one window"),
+        ({"self_join": "no"}, "expected True or False"),
     ],
 )
 def test_a_senseless_description(arguments, says):

@@ -296,7 +296,7 @@ def test_long_streams(window, self_join):
 
 
 def as_columns(n, seed, *, far, nulls):
-    """Arrivals of both sides; one row in `far` lives a hundred times as long, some keys and times are null."""
+    """Arrivals of both sides; one row in `far` lives very long, some keys and times are null."""
     rng = np.random.default_rng(seed)
     times = np.arange(n) // 2 + rng.integers(0, 6, n)
     times[rng.integers(0, n, n // far)] += 30_000

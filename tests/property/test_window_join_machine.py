@@ -21,8 +21,11 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.spec = None
 
-    @initialize(spec=specs(), idle=st.booleans(), known=st.booleans(), start=st.sampled_from([0, 5000]))
+    @initialize(spec=specs(), idle=st.booleans(), known=st.booleans(), start=st.sampled_from([0, 500]))
     def start(self, spec, idle, known, start):
+        self.begin(spec, idle, known, start)
+
+    def begin(self, spec, idle, known, start):
         if idle and isinstance(spec.window, reference.Interval):
             spec = type(spec)(**{**vars(spec), "idle_after": IDLE_AFTER})
         self.spec = spec
@@ -168,7 +171,19 @@ class Machine(RuleBasedStateMachine):
             assert counters(self.spec, self.join.stats) == self.model.counters
 
 
-Machine.TestCase.settings = settings(
-    max_examples=max(settings().max_examples // 2, 10), stateful_step_count=20, deadline=None
-)
-TestWindowJoin = Machine.TestCase
+class EventMachine(Machine):
+    """Windows of event time alone: most rules are about them."""
+
+    @initialize(
+        spec=specs(windows_of=("interval",), most=1),
+        idle=st.just(True),
+        known=st.booleans(),
+        start=st.just(50),
+    )
+    def start(self, spec, idle, known, start):
+        self.begin(spec, idle, known, start)
+
+
+EFFORT = settings(max_examples=max(settings().max_examples // 2, 10), stateful_step_count=20)
+TestEveryWindow, TestEventTime = Machine.TestCase, EventMachine.TestCase
+TestEveryWindow.settings = TestEventTime.settings = EFFORT
