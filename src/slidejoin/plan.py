@@ -47,15 +47,17 @@ class Explanation:
         return f"<table>{rows}</table>"
 
 
-def explain(spec: JoinSpec, chosen: Plan | None, stats: dict[str, Any]) -> Explanation:
+def explain(spec: JoinSpec, chosen: Plan | None, stats: dict[str, Any], closed: str = "") -> Explanation:
     """Say what a join does and how, as far as its columns are known."""
     lines = [("join", f"{spec.how}{', self-join' if spec.self_join else ''} on {spec.on!r}")]
-    if chosen is None:
+    if closed:
+        lines.append(("state", closed))
+    elif chosen is None:
         lines.append(("index", "not chosen yet: the types of the keys are known with the first batch"))
     else:
         first, *others = chosen.keys
-        lines.append(("indexed", f"{_condition(first)} by {chosen.index}"))
-        lines += [("filtered", f"{_condition(key)} among the candidates of the index") for key in others]
+        lines.append(("indexed", f"by {chosen.index}: {_condition(first)}"))
+        lines += [("filtered", f"among its candidates: {_condition(key)}") for key in others]
     lines.append(("window", _window(spec.window)))
     lines.append(("state", _state(spec)))
     lines.append(
@@ -68,7 +70,7 @@ def explain(spec: JoinSpec, chosen: Plan | None, stats: dict[str, Any]) -> Expla
 
 def _condition(key: BoundKey) -> str:
     how = "hash of " if key.verify else ""
-    note = ", values compared" if key.verify else ""
+    note = " (values are compared, too)" if key.verify else ""
     return f"{key.op}({key.left!r}, {key.right!r}) on {how}{key.common}{note}"
 
 
@@ -93,5 +95,7 @@ def _state(spec: JoinSpec) -> str:
         sides = 1 if spec.self_join else 2
         return f"at most {window.left + (window.right if sides == 2 else 0)} rows"
     if isinstance(window, Interval):
+        if window.lateness is None:
+            return "all rows, until advance() moves the watermark"
         return "rows that the watermark has not passed by before (right) or after (left)"
     return "the rows of one duration of both sides"

@@ -71,6 +71,12 @@ class Predicate:
             return NotImplemented
         return Predicate(self.conjuncts + other.conjuncts)
 
+    def __or__(self, other: object) -> "Predicate":
+        raise SpecError("conditions are joined by & only; a union of bands is bands(..., ranges=[...])")
+
+    def __invert__(self) -> "Predicate":
+        raise SpecError("a condition has no ~; use not_equal, or the comparison the other way round")
+
     def __bool__(self) -> bool:
         raise SpecError("a predicate is neither true nor false; combine predicates with &, not with 'and'")
 

@@ -155,12 +155,14 @@ class Side:
         if pa.types.is_null(field.type):
             raise SchemaError(
                 f"{problem}: the first batch had no value in it, so its type is not known; "
-                f"cast it to {column.type} there"
+                f"cast it to {column.type} there, or give the join schemas=(left, right)"
             )
         if column.null_count == len(column):
             return pa.chunked_array([pa.nulls(len(column), field.type)])
         if not _may_cast(column.type, field.type):
-            raise SchemaError(f"{problem} as in the first batch; cast it")
+            raise SchemaError(
+                f"{problem} as in the first batch; cast it, or give the join schemas=(left, right)"
+            )
         try:
             return _cast(column, field.type)
         except pa.ArrowException as error:
@@ -217,7 +219,7 @@ def split_arrivals(
             )
     # A column that arrivals lack stays out here, so that the side's own check can say so.
     tables = [table.select([name for name in names if name in others]) for names in wanted]
-    return sides, _where(tables[0], np.flatnonzero(sides == 0)), _where(tables[1], np.flatnonzero(sides))
+    return sides, rows_of(tables[0], np.flatnonzero(sides == 0)), rows_of(tables[1], np.flatnonzero(sides))
 
 
 def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
@@ -251,16 +253,16 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     return np.asarray(found.to_numpy()).astype(np.uint8)
 
 
-def _where(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+def rows_of(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     """Rows of a table in their order, also for the types that Arrow cannot take from."""
     if len(rows) == table.num_rows or not table.num_columns:
         return table.slice(0, len(rows))
     places = pa.array(rows)
-    columns = [_rows_of(column, places) for column in table.columns]
+    columns = [_column_rows(column, places) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _rows_of(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+def _column_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     # A take is three times as fast as a filter by a mask that changes with every row.
     wide = _wide(column.type)
     for type_ in (column.type, wide):  # views in their own type, then in one that has a take
@@ -344,3 +346,9 @@ def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     elif pa.types.is_dictionary(type_) and not pa.types.is_dictionary(column.type):
         column = column.cast(_wide(type_.value_type)).dictionary_encode()
     return column.cast(type_)
+
+
+def plain_text(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """A column of text or binary in a plain type in which values can be compared."""
+    chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    return _cast(chunked, type_)

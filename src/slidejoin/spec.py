@@ -125,7 +125,7 @@ def join_spec(
         raise SpecError(f"on={on!r}; expected a predicate, such as sj.band('price', within=0.5)")
     checked = check_window(window)
     if not isinstance(checked, Rows) and checked.time is None:
-        raise SpecError(f"the window {checked} does not name its timestamps; add time='column'")
+        raise SpecError("the window does not name its timestamps; add time='column'")
     if how not in HOW:
         raise SpecError(f"how={how!r}; expected one of {', '.join(HOW)}")
     if how != "inner":

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin.engine import Engine
-from slidejoin.errors import SchemaError, UsageError
+from slidejoin.errors import SchemaError, SpecError, UsageError
 from slidejoin.keys import bind
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore, output_schema, result_table
-from slidejoin.source import Side, split_arrivals, to_table
+from slidejoin.source import Side, plain_text, rows_of, split_arrivals, to_table
 from slidejoin.spec import join_spec
 from slidejoin.window import Interval, Window
 
@@ -99,7 +99,7 @@ class WindowJoin:
         self._clock: Callable[[], int] = time.monotonic_ns
         self._last_seen = [self._clock()] * 2
         if schemas is not None:
-            for side, schema in zip(self._sides, schemas, strict=True):
+            for side, schema in zip(self._sides, self._checked(schemas), strict=False):
                 side.fix(schema)
             self._engine = self._engine_for({})
 
@@ -133,14 +133,14 @@ class WindowJoin:
         pyarrow.Table
             All left columns, then all right ones. Empty, and without columns, until both sides are known.
         """
-        given = {"batch": batch, "left": left, "right": right, "arrivals": arrivals}
+        given = {"a batch without a side": batch, "left": left, "right": right, "arrivals": arrivals}
         given = {name: data for name, data in given.items() if data is not None}
         expected = (
             "push(batch)" if self.spec.self_join else "push(left=...), push(right=...) or push(arrivals=...)"
         )
-        if len(given) != 1 or ("batch" in given) != self.spec.self_join:
-            came = ", ".join(given) or "nothing"
-            raise UsageError(f"push got {came}; expected one of {expected}")
+        if len(given) != 1 or (batch is not None) != self.spec.self_join:
+            came = " and ".join(given) or "nothing"
+            raise UsageError(f"push got {came}; expected {expected}")
         with self._turn():
             if arrivals is not None:
                 known = (self._sides[0].schema, self._sides[1].schema)
@@ -150,6 +150,8 @@ class WindowJoin:
                 own = 1 if right is not None else 0
                 tables = {own: self._sides[own].check(next(iter(given.values())))}
                 sides = np.full(tables[own].num_rows, own, np.uint8)
+            if not len(sides) and any(self._untyped(i, table) for i, table in tables.items()):
+                return self._empty()
             return self._join(sides, tables)
 
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
@@ -174,6 +176,9 @@ class WindowJoin:
 
     def take_late(self, side: str) -> pa.Table:
         """Late rows of a side since the last call, for windows with ``late="return"``."""
+        window = self.spec.window
+        if not isinstance(window, Interval) or window.late != "return":
+            raise UsageError("late rows are not kept; make the window with interval(..., late='return')")
         with self._turn(open_only=False):
             i = self._named(side)[0]
             schema = self._sides[i].schema
@@ -192,7 +197,9 @@ class WindowJoin:
     def explain(self) -> Explanation:
         """Say which conjunct is indexed and by what, which filter, and how much state to expect."""
         with self._turn(open_only=False):
-            return explain(self.spec, self._engine.plan if self._engine else None, self._stats())
+            return explain(
+                self.spec, self._engine.plan if self._engine else None, self._stats(), self._closed
+            )
 
     def check(self) -> None:
         """Verify the join's own invariants; StateError where one is broken. Cost: O(window)."""
@@ -222,6 +229,17 @@ class WindowJoin:
 
     # --- one batch ---
 
+    def _checked(self, schemas: Any) -> tuple[pa.Schema, ...]:
+        if self.spec.self_join and isinstance(schemas, pa.Schema):
+            return (schemas,)
+        if (
+            not isinstance(schemas, tuple | list)
+            or len(schemas) != 2
+            or not all(isinstance(schema, pa.Schema) for schema in schemas)
+        ):
+            raise SpecError(f"schemas={schemas!r}; expected two pyarrow schemas, (left, right)")
+        return tuple(schemas)
+
     def _join(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> pa.Table:
         engine = self._engine_for(tables)
         columns = engine.read(sides, tables)  # raises before anything has changed, as do new stores
@@ -229,19 +247,35 @@ class WindowJoin:
         if isinstance(self.spec.window, Interval) and self.spec.window.idle_after is not None:
             self._rest_silent_sides(engine, tables, self.spec.window.idle_after)
         left, right, late = engine.push(sides, columns)
+        try:
+            return self._accept(engine, sides, tables, stores, (left, right, late))
+        except Exception as error:
+            self._closed = f"unusable since an error in the middle of a batch ({error})"
+            raise
+
+    def _accept(
+        self,
+        engine: Engine,
+        sides: NDArray[np.uint8],
+        tables: dict[int, pa.Table],
+        stores: dict[int, RowStore],
+        found: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    ) -> pa.Table:
+        """Keep the rows of a batch that the engine has taken, and make the table of its matches."""
+        left, right, late = found
         self._engine = engine
+        in_time = np.ones(len(sides), bool)
+        in_time[late] = False
         for i, table in tables.items():
             self._sides[i].fix(table.schema)
-            mask = None
-            if len(late):
-                mask = np.zeros(len(sides), bool)
-                mask[late] = True
-                mask = mask[sides == i]
-                if isinstance(self.spec.window, Interval) and self.spec.window.late == "return":
-                    self._late[i].append(table.filter(pa.array(mask)))
-                table = table.filter(pa.array(~mask))  # noqa: PLW2901
             self._stores[i] = stores[i]
-            stores[i].append(table)
+            if not len(late):
+                stores[i].append(table)
+                continue
+            mask = in_time[sides == i]
+            stores[i].append(rows_of(table, np.flatnonzero(mask)))
+            if isinstance(self.spec.window, Interval) and self.spec.window.late == "return":
+                self._late[i].append(rows_of(table, np.flatnonzero(~mask)))
         engine.remember(sides, tables, known=self._known())
         result = self._result(engine, left, right)
         self._drop(engine)
@@ -250,7 +284,7 @@ class WindowJoin:
     def _result(self, engine: Engine, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
         stores = self._both(self._stores)
         if stores[0] is None or stores[1] is None:
-            return pa.table({})
+            return self._empty()
         lefts, rights = stores[0].take(left), stores[1].take(right)
         if self._output is None:
             self._output = output_schema(stores[0].schema, stores[1].schema, self.spec.suffixes)
@@ -262,7 +296,7 @@ class WindowJoin:
             a = lefts[stores[0].schema.get_field_index(key.left)]
             b = rights[stores[1].schema.get_field_index(key.right)]
             compare = pc.equal if key.verify == "equal" else pc.not_equal
-            same = compare(_plain(a, key.common), _plain(b, key.common))
+            same = compare(plain_text(a, key.common), plain_text(b, key.common))
             if not pc.all(same, min_count=0).as_py():
                 wanted = same if wanted is None else pc.and_(wanted, same)
         if wanted is None:
@@ -310,6 +344,12 @@ class WindowJoin:
                 raise SchemaError(f"{_SIDES[side]} has no column {pair[side]!r}; it has {names_there}")
             fields.setdefault(pair[1 - side], schema.field(pair[side]).type)
         return pa.schema(list(fields.items()))
+
+    def _untyped(self, side: int, table: pa.Table) -> bool:
+        """Whether an empty first batch does not know the types of its columns, as pandas makes them."""
+        return self._sides[side].schema is None and any(
+            pa.types.is_null(field.type) for field in table.schema
+        )
 
     def _both(self, pair: Any) -> Any:
         return (pair[0], pair[0]) if self.spec.self_join else pair
@@ -391,8 +431,3 @@ class WindowJoin:
             yield
         finally:
             self._lock.release()
-
-
-def _plain(column: Any, common: pa.DataType) -> Any:
-    """A column in the type in which values are compared."""
-    return column.cast(common) if column.type != common else column

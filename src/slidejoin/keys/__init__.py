@@ -160,7 +160,7 @@ def _band_ranges(conjunct: Conjunct, pair: str, common: pa.DataType, key: np.dty
     if kind in TIMED and not conjunct.timed:
         raise SchemaError(
             f"{conjunct.op} on {pair}: the bound {sample} is a plain number; "
-            f"give it a unit, such as '{sample}s'"
+            f"give it a unit, such as '{sample}{'d' if kind == 'date' else 's'}'"
         )
     if conjunct.timed and kind not in TIMED:
         raise SchemaError(

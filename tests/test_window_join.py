@@ -1,0 +1,166 @@
+"""WindowJoin: what users do with it, beyond what the properties cover."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+
+START = dt.datetime(2024, 1, 5)
+
+
+def row(name, second):
+    """One row of Polars: text and binary come as views."""
+    return pl.DataFrame(
+        {
+            "k": [1.0],
+            "name": [name],
+            "raw": [name.encode()],
+            "list": [[name]],
+            "ts": [START + dt.timedelta(seconds=second)],
+        }
+    )
+
+
+def test_late_rows_among_others_in_types_that_arrow_cannot_filter():
+    window = sj.interval("5s", "5s", time="ts", lateness="0s", late="return")
+    join = sj.WindowJoin(sj.band("k", within=1), window)
+    join.push(left=row("a", 0))
+    join.push(right=row("b", 0))
+    assert join.push(left=pl.concat([row("late", -99), row("x", 1)]))["name"].to_pylist() == ["x"]
+    assert join.push(right=row("c", 2))["name"].to_pylist() == ["a", "x"]
+    late = join.take_late("left").to_pylist()
+    assert [(entry["name"], entry["raw"], entry["list"]) for entry in late] == [("late", b"late", ["late"])]
+    assert join.take_late("left").num_rows == 0
+    join.check()
+
+
+def test_an_empty_first_batch_whose_types_are_unknown_fixes_nothing():
+    frame = pd.DataFrame({"g": ["a"], "p": [1.0]})
+    join = sj.WindowJoin(sj.band("p", within=0.1), 10)
+    join.push(left=frame.iloc[:0])  # pandas has no type for an empty column of objects
+    join.push(left=frame)
+    assert join.push(right=frame).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.DataFrame({"s": ["a"]}).cast(pl.Categorical),
+        pl.DataFrame({"s": ["a"]}).cast(pl.Enum(["a"])),
+        pd.DataFrame({"s": pd.Categorical(["a"])}),
+    ],
+    ids=["Categorical", "Enum", "pandas"],
+)
+def test_categories_as_keys(column):
+    join = sj.WindowJoin(sj.equal("s"), 10)
+    join.push(left=column)
+    assert join.push(right=column).num_rows == 1
+    assert join.push(left=pl.DataFrame({"s": ["a", "b"]})).num_rows == 1
+    assert join.stats["matches"] == 2
+
+
+def test_schemas_known_before_the_first_row():
+    schema = pa.schema({"k": pa.int8(), "v": pa.string()})
+    join = sj.WindowJoin(sj.equal("k"), 10, schemas=(schema, schema))
+    assert join.push(left={"k": [1], "v": ["x"]}).schema.names == ["k", "v", "k_right", "v_right"]
+    alone = sj.WindowJoin(sj.equal("k"), 10, self_join=True, schemas=schema)
+    assert alone.push({"k": [1, 1], "v": [None, None]}).num_rows == 1
+    for wrong in (schema, {"k": "f8"}, (1, 2), (schema,)):
+        with pytest.raises(sj.SpecError, match="expected two pyarrow schemas"):
+            sj.WindowJoin(sj.equal("k"), 10, schemas=wrong)
+    other = pa.schema({"k": pa.string()})
+    with pytest.raises(sj.SchemaError, match="int8"):
+        sj.WindowJoin(sj.equal("k"), 10, schemas=(schema, other))
+
+
+def test_wrong_calls_say_what_is_expected():
+    join = sj.WindowJoin(sj.equal("k"), 10)
+    with pytest.raises(sj.UsageError, match="a batch without a side; expected push"):
+        join.push({"k": [1]})
+    with pytest.raises(sj.UsageError, match="left and right; expected"):
+        join.push(left={"k": [1]}, right={"k": [1]})
+    with pytest.raises(sj.UsageError, match="late='return'"):
+        join.take_late("left")
+    with pytest.raises(sj.UsageError, match="interval window"):
+        join.advance(5)
+    with pytest.raises(sj.SpecError, match="joined by & only"):
+        sj.equal("a") | sj.equal("b")
+    with pytest.raises(sj.SpecError, match="has no ~"):
+        ~sj.equal("a")
+    join.finish()
+    with pytest.raises(sj.UsageError, match="finished"):
+        join.push(left={"k": [1]})
+
+
+def test_a_closed_join_keeps_its_counters():
+    with sj.WindowJoin(sj.equal("k"), 10) as join:
+        join.push(left={"k": [1, 2]})
+        join.push(right={"k": [2]})
+    assert join.stats["matches"] == 1
+    assert join.stats["stored_left"] == join.stats["memory_bytes"] == 0
+    assert "closed" in repr(join.explain())
+    with pytest.raises(sj.UsageError, match="closed"):
+        join.push(left={"k": [1]})
+
+
+def test_an_error_in_the_middle_of_a_batch_stops_the_join(monkeypatch):
+    join = sj.WindowJoin(sj.equal("k"), 10)
+    join.push(left={"k": [1]})
+
+    def fail(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(sj.window_join.RowStore, "append", fail)
+    with pytest.raises(MemoryError):
+        join.push(right={"k": [1]})
+    monkeypatch.undo()
+    with pytest.raises(sj.UsageError, match="no room"):
+        join.push(right={"k": [1]})
+
+
+def test_explain_says_what_is_indexed_and_what_filters():
+    on = sj.band("p", within=1) & sj.equal("s")
+    join = sj.WindowJoin(on, sj.interval("1s", "1s", time="ts"))
+    assert "not chosen yet" in repr(join.explain())
+    table = pa.table({"p": [1.0], "s": ["a"], "ts": pa.array([START])})
+    join.push(left=table)
+    text = repr(join.explain())
+    assert "by b-tree: equal('s', 's')" in text
+    assert "among its candidates: band('p', 'p') on double" in text
+    assert "until advance()" in text
+    assert "<table>" in join.explain()._repr_html_()
+
+
+def test_one_far_future_row_does_not_keep_all_that_follow():
+    """Rows leave by time, not in the order of arrival: state stays flat behind a row that lives long."""
+    window = sj.interval(50, 50, time="ts", lateness=10)
+    join = sj.WindowJoin(sj.band("k", within=1), window, order="full")
+    never = sj.WindowJoin(sj.band("k", within=1), sj.interval(50, 50, time="ts"), order="full")
+    rng = np.random.default_rng(5)
+    sizes, start = [], 0
+    for step in range(40):
+        n = 1000
+        ts = np.arange(start, start + n)
+        if step == 1:
+            ts[0] += 10**9
+        batch = pa.table(
+            {
+                "side": rng.integers(0, 2, n),
+                "k": rng.integers(0, 400, n),
+                "ts": ts,
+                "id": np.arange(start, start + n),
+            }
+        )
+        if step == 1:
+            batch = batch.set_column(0, "side", pa.array(np.r_[0, rng.integers(0, 2, n - 1)]))
+        assert join.push(arrivals=batch).equals(never.push(arrivals=batch))
+        join.check()
+        sizes.append(join.stats["memory_bytes"])
+        start += n
+    assert join.stats["rows_left"] + join.stats["rows_right"] == start
+    assert max(sizes[20:]) <= 1.2 * max(sizes[:20])
