@@ -164,3 +164,43 @@ def test_one_far_future_row_does_not_keep_all_that_follow():
         start += n
     assert join.stats["rows_left"] + join.stats["rows_right"] == start
     assert max(sizes[20:]) <= 1.2 * max(sizes[:20])
+
+
+def test_batches_may_change_after_a_push():
+    """Also while the other side's types are only guessed, and turn out to be others."""
+    keys = np.array([1, 2, 3], np.int32)
+    join = sj.WindowJoin(sj.equal("k"), 10)
+    join.push(left=pa.table({"k": pa.array(keys)}))
+    keys[:] = 9
+    found = join.push(right=pa.table({"k": pa.array([1, 2, 3, 9], pa.int64())}))
+    assert found.to_pydict() == {"k": [1, 2, 3], "k_right": [1, 2, 3]}
+
+
+def test_text_that_differs_in_types_that_arrow_cannot_filter():
+    join = sj.WindowJoin(sj.not_equal("k"), 10, order="full")
+    join.push(left=pl.DataFrame({"k": ["a", "b", None]}))
+    found = join.push(right=pl.DataFrame({"k": ["b", "c"]}))
+    assert list(zip(*found.to_pydict().values(), strict=True)) == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert join.stats["matches"] == 3
+
+
+def test_run_end_encoded_text_as_a_key():
+    values = pa.array(["a", "a", "b"]).dictionary_encode().dictionary_decode()
+    encoded = pa.table(
+        {"k": pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", "b"]))}
+    )
+    join = sj.WindowJoin(sj.equal("k"), 10)
+    join.push(left=encoded)
+    assert join.push(right=pa.table({"k": values})).num_rows == 5
+
+
+def test_candidates_do_not_pile_up():
+    """Two conditions that keep half each and nothing together: memory follows the window, not the candidates."""
+    n = 20_000
+    numbers = np.arange(n)
+    join = sj.WindowJoin(
+        sj.less("a") & sj.greater("b"), n, schemas=(pa.schema({"a": pa.int64(), "b": pa.int64()}),) * 2
+    )
+    join.push(left={"a": numbers, "b": numbers})
+    assert join.push(right={"a": numbers[:2000], "b": numbers[:2000]}).num_rows == 0
+    assert join.stats["memory_bytes"] < 500 * n

@@ -22,6 +22,7 @@ class MatchList {
   public:
     std::size_t size() const { return size_; }
     void clear() { size_ = 0; }
+    void truncate(std::size_t size) { size_ = size; }
     std::uint32_t* data() { return found_.data(); }
     std::size_t bytes() const { return found_.bytes(); }
 

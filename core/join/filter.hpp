@@ -73,29 +73,38 @@ class Filters {
         return true;
     }
 
-    // Leaves of each task's candidates those that pass all filters.
+    // Leaves of each listed task's candidates those that pass all filters, and moves them together. The
+    // candidates stand in `matches` from `begin` on, in the order of the list.
     template <class IndexKey>
-    void apply(Task<IndexKey>* tasks, std::size_t count, const Place* places, MatchList& matches) const {
+    void apply(Task<IndexKey>* tasks, const std::uint32_t* order, std::size_t count, const Place* places,
+               MatchList& matches, std::size_t begin) const {
+        std::uint32_t* found = matches.data();
+        std::size_t end = begin;
         for (std::size_t i = 0; i < count; ++i) {
-            Task<IndexKey>& task = tasks[i];
+            Task<IndexKey>& task = tasks[order[i]];
             const int side = self_join_ || task.partner_is_left ? 0 : 1;
             const std::uint64_t shift = places[task.arrival].first - first_[side];
+            const std::size_t start = end;
+            std::size_t from = task.found_from, to = task.found_to;
             for (const Filter& filter : filters_) {
                 const std::size_t width = filter.condition->width();
                 const Interval<Key>* asked = filter.asked.data() + task.arrival * width +
                                              (self_join_ && !task.partner_is_left ? filter.second : 0);
-                std::uint32_t* found = matches.data();
-                std::size_t kept = task.found_from;
-                for (std::size_t at = task.found_from; at < task.found_to; ++at) {
+                end = start;
+                for (std::size_t at = from; at < to; ++at) {
                     const Key key = filter.stored[side][found[at] + shift];
                     bool inside = asked[0].contains(key);
                     for (std::size_t k = 1; k < width; ++k) inside |= asked[k].contains(key);
-                    found[kept] = found[at];
-                    kept += inside;
+                    found[end] = found[at];
+                    end += inside;
                 }
-                task.found_to = kept;
+                from = start;
+                to = end;
             }
+            task.found_from = start;
+            task.found_to = end;
         }
+        matches.truncate(end);
     }
 
     void forget(Side side, std::uint64_t position) {

@@ -130,7 +130,6 @@ class SerialJoin final : public Engine {
     std::uint64_t find_listed(const Batch& batch, std::size_t start, std::size_t count, Pairs* pairs) {
         list_.clear();
         insert_and_probe(batch, start, count, list_);
-        if (!filters_.empty()) filters_.apply(tasks_.data(), task_count_, places_.data(), list_);
         return writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs);
     }
 
@@ -178,8 +177,26 @@ class SerialJoin final : public Engine {
         for (const Side side : kSides) {
             const int i = static_cast<int>(side);
             if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
-            probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
+            probe_filtered(index(side), order_[i].data(), order_count_[i], matches);
         }
+    }
+
+    // Candidates are tested a few tasks at a time, so that they never pile up.
+    template <class Matches>
+    void probe_filtered(const Index& index, const std::uint32_t* order, std::size_t count, Matches& matches) {
+        if (filters_.empty()) return probe_all(index, tasks_.data(), order, count, matches);
+        for (std::size_t i = 0; i < count; i += kGroup) {
+            const std::size_t some = std::min(kGroup, count - i);
+            const std::size_t begin = matches.size();
+            probe_all(index, tasks_.data(), order + i, some, matches);
+            test(order + i, some, matches, begin);
+        }
+    }
+
+    template <class Matches>
+    void test(const std::uint32_t* order, std::size_t count, Matches& matches, std::size_t begin) {
+        if constexpr (std::is_same_v<Matches, MatchList>)
+            filters_.apply(tasks_.data(), order, count, places_.data(), matches, begin);
     }
 
     // Tuple by tuple: both indexes' memory is fetched before either is used.
@@ -200,6 +217,7 @@ class SerialJoin final : public Engine {
             met.probe(task.interval, task.visible, matches);
         }
         task.found_to = matches.size();
+        if (!filters_.empty()) test(order_[static_cast<int>(other(side))].data(), 1, matches, 0);
     }
 
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.

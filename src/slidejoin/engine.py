@@ -39,6 +39,8 @@ class Engine:
             group=self.plan.group,
         )
         self._told: list[Callable[[Engine], object]] = []
+        self._rested: tuple[int, int] | None = None  # the last idle side told, and how much was told then
+        self.told_bytes = 0
 
     def read(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> tuple[list[Any], Any, Any]:
         """The keys and timestamps of a batch, in the order of arrival."""
@@ -84,14 +86,27 @@ class Engine:
     def idle(self, side: int) -> None:
         """Let a side no longer hold the watermark back."""
         self.native.idle(side)
-        self._tell(lambda engine: engine.native.idle(side))
+        if self._rested != (side, len(self._told)):  # told twice in a row it means the same
+            self._tell(lambda engine: engine.native.idle(side))
+            self._rested = (side, len(self._told))
 
     def remember(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], *, known: bool) -> None:
-        """Note a batch that was joined, unless both sides are known."""
+        """Note a batch that was joined, unless both sides are known: a copy of its keys and timestamps."""
         if known:
             self.complete = True
             self._told.clear()
-        self._tell(lambda engine: engine.push(sides, engine.read(sides, tables)))
+            self.told_bytes = 0
+            return
+        copies = {i: _copied(table.select(self._columns(i))) for i, table in tables.items()}
+        self.told_bytes += sum(table.nbytes for table in copies.values()) + sides.nbytes
+        self._tell(lambda engine: engine.push(sides, engine.read(sides, copies)))
+
+    def _columns(self, side: int) -> list[str]:
+        """The columns of a side that a join looks at."""
+        names = {(key.left, key.right)[side]: None for key in self.bound.keys}
+        if self.bound.time is not None:
+            names[(self.bound.time.left, self.bound.time.right)[side]] = None
+        return list(names)
 
     def replay(self, earlier: "Engine") -> None:
         """Do again what an engine was told that had guessed the types of a side."""
@@ -150,3 +165,11 @@ def _merged(
         if nulls is not None and mask is not None:
             nulls[here] = mask
     return values, nulls
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """The same rows in memory of their own, which nobody else can change."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()

@@ -118,6 +118,14 @@ class RowStore:
         """
         if not len(positions):
             return [pa.nulls(0, field.type) for field in self.schema]
+        picks = self._picks(positions)
+        return [column.take(picks) for column in self._columns]
+
+    def take_column(self, name: str, positions: NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
+        """One column of the rows at these positions. Cost: O(positions)."""
+        return self._columns[self.schema.get_field_index(name)].take(self._picks(positions))
+
+    def _picks(self, positions: NDArray[np.int64]) -> Picks:
         lowest, highest = int(positions.min()), int(positions.max())
         missing = positions == -1 if lowest == -1 else None
         if missing is not None:
@@ -128,8 +136,7 @@ class RowStore:
         rows = positions - self._first
         if missing is not None:
             rows[missing] = 0
-        picks = Picks(rows, missing)
-        return [column.take(picks) for column in self._columns]
+        return Picks(rows, missing)
 
     def table(self) -> pa.Table:
         """All rows kept, as a table. Cost: O(live rows)."""

@@ -351,4 +351,6 @@ def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
 def plain_text(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     """A column of text or binary in a plain type in which values can be compared."""
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    if pa.types.is_run_end_encoded(chunked.type):
+        chunked = pa.chunked_array([pc.run_end_decode(chunk) for chunk in chunked.chunks])
     return _cast(chunked, type_)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin.engine import Engine
-from slidejoin.errors import SchemaError, SpecError, UsageError
+from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError, UsageError
 from slidejoin.keys import bind
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
@@ -163,8 +163,9 @@ class WindowJoin:
         with self._turn():
             engine = self._timed_engine("advance()")
             for i in self._named(side):
-                engine.advance(to, i)
-                self._drop(engine)
+                with self._whole():
+                    engine.advance(to, i)
+                    self._drop(engine)
                 self._last_seen[i] = self._clock()
             return self._empty()
 
@@ -246,12 +247,8 @@ class WindowJoin:
         stores = {i: self._store(i, table.schema) for i, table in tables.items()}
         if isinstance(self.spec.window, Interval) and self.spec.window.idle_after is not None:
             self._rest_silent_sides(engine, tables, self.spec.window.idle_after)
-        left, right, late = engine.push(sides, columns)
-        try:
-            return self._accept(engine, sides, tables, stores, (left, right, late))
-        except Exception as error:
-            self._closed = f"unusable since an error in the middle of a batch ({error})"
-            raise
+        with self._whole():
+            return self._accept(engine, sides, tables, stores, engine.push(sides, columns))
 
     def _accept(
         self,
@@ -285,25 +282,26 @@ class WindowJoin:
         stores = self._both(self._stores)
         if stores[0] is None or stores[1] is None:
             return self._empty()
-        lefts, rights = stores[0].take(left), stores[1].take(right)
+        left, right = self._verified(engine, stores, left, right)
         if self._output is None:
             self._output = output_schema(stores[0].schema, stores[1].schema, self.spec.suffixes)
-        table = result_table(self._output, lefts, rights)
-        wanted = None  # of the candidates, those whose values agree where their hashes do
+        return result_table(self._output, stores[0].take(left), stores[1].take(right))
+
+    def _verified(
+        self, engine: Engine, stores: Any, left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of the candidates, those whose values agree where their hashes do."""
         for key in engine.plan.keys:
-            if key.verify is None:
+            if key.verify is None or not len(left):
                 continue
-            a = lefts[stores[0].schema.get_field_index(key.left)]
-            b = rights[stores[1].schema.get_field_index(key.right)]
             compare = pc.equal if key.verify == "equal" else pc.not_equal
-            same = compare(plain_text(a, key.common), plain_text(b, key.common))
-            if not pc.all(same, min_count=0).as_py():
-                wanted = same if wanted is None else pc.and_(wanted, same)
-        if wanted is None:
-            return table
-        kept = table.filter(wanted)
-        self._unequal += table.num_rows - kept.num_rows
-        return kept
+            a = plain_text(stores[0].take_column(key.left, left), key.common)
+            b = plain_text(stores[1].take_column(key.right, right), key.common)
+            wanted = compare(a, b).to_numpy()
+            if not wanted.all():
+                self._unequal += int((~wanted).sum())
+                left, right = left[wanted], right[wanted]
+        return left, right
 
     # --- the state around it ---
 
@@ -363,8 +361,9 @@ class WindowJoin:
             if i in tables and tables[i].num_rows:
                 self._last_seen[i] = now
             elif now - self._last_seen[i] >= after:
-                engine.idle(i)
-                self._drop(engine)
+                with self._whole():
+                    engine.idle(i)
+                    self._drop(engine)
 
     def _drop(self, engine: Engine) -> None:
         """Forget the rows that the engine has forgotten, and follow it where it gave new positions."""
@@ -391,7 +390,7 @@ class WindowJoin:
             watermark if watermark is None or bound_time is None else bound_time.to_value(watermark)
         )
         stored = sum(store.nbytes for store in self._stores if store is not None)
-        stats["memory_bytes"] = native["memory_bytes"] + stored
+        stats["memory_bytes"] = native["memory_bytes"] + stored + self._engine.told_bytes
         if self._closed:
             stats["stored_left"] = stats["stored_right"] = 0
         return stats
@@ -419,6 +418,20 @@ class WindowJoin:
         if left is None or right is None:
             return pa.table({})
         return output_schema(left, right, self.spec.suffixes).empty_table()
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What changes the engine and the rows, both or neither: a failure half way ends the join."""
+        before, self._closed = self._closed, "unusable since an error in the middle of a call"
+        try:
+            yield
+        except (OrderError, CapacityError, SchemaError):  # the core refused, and has changed nothing
+            self._closed = before
+            raise
+        except BaseException as error:
+            self._closed += f": {error!r}"
+            raise
+        self._closed = before
 
     @contextmanager
     def _turn(self, open_only: bool = True) -> Iterator[None]:
