@@ -42,7 +42,7 @@ class Watermark {
     bool is_late(std::int64_t time) const { return time <= at_; }
 
     void see(Side side, std::int64_t time) {
-        if (moves_) raise(side, static_cast<__int128>(time) - lateness_);
+        raise(side, moves_ ? static_cast<__int128>(time) - lateness_ : kNever);
     }
     void promise(Side side, std::int64_t time) { raise(side, time); }
     void wake(Side side) { idle_[static_cast<int>(side)] = false; }

@@ -195,7 +195,7 @@ def test_run_end_encoded_text_as_a_key():
 
 
 def test_candidates_do_not_pile_up():
-    """Two conditions that keep half each and nothing together: memory follows the window, not the candidates."""
+    """Two conditions that keep half each and nothing together: memory follows the window."""
     n = 20_000
     numbers = np.arange(n)
     join = sj.WindowJoin(
@@ -204,3 +204,9 @@ def test_candidates_do_not_pile_up():
     join.push(left={"a": numbers, "b": numbers})
     assert join.push(right={"a": numbers[:2000], "b": numbers[:2000]}).num_rows == 0
     assert join.stats["memory_bytes"] < 500 * n
+
+
+def test_a_bound_that_only_the_wider_side_can_hold():
+    join = sj.WindowJoin(sj.band("k", within=1e39), 10)
+    join.push(right={"k": pa.array([1.0], pa.float32())})  # beyond float32, but the left side is float64
+    assert join.push(left={"k": pa.array([2.0], pa.float64())}).num_rows == 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slidejoin.engine import Engine
 from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError, UsageError
-from slidejoin.keys import bind
+from slidejoin.keys import BoundSpec, bind
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore, output_schema, result_table
@@ -319,11 +319,7 @@ class WindowJoin:
             return self._engine
         if complete:
             output_schema(left, right, self.spec.suffixes)  # a clash of names is an error before any row
-        if left is None:
-            left = self._guess(right, 1)
-        elif right is None:
-            right = self._guess(left, 0)
-        bound = bind(self.spec, left, right)
+        bound = self._bound(left, right)
         if self._engine is not None and bound == self._engine.bound:
             return self._engine
         engine = Engine(bound, complete)
@@ -331,7 +327,25 @@ class WindowJoin:
             engine.replay(self._engine)
         return engine
 
-    def _guess(self, schema: pa.Schema, side: int) -> pa.Schema:
+    def _bound(self, left: pa.Schema | None, right: pa.Schema | None) -> BoundSpec:
+        """The spec bound to the columns; those of a side that is not known yet are guessed."""
+        if left is not None and right is not None:
+            return bind(self.spec, left, right)
+        known, side = (right, 1) if left is None else (left, 0)
+
+        def guessed(wide: bool) -> BoundSpec:
+            schemas = [known, self._guess(known, side, wide)]
+            return bind(self.spec, *(schemas if side == 0 else schemas[::-1]))
+
+        try:
+            return guessed(False)
+        except (SchemaError, SpecError) as error:
+            try:  # what does not fit the types of the one side may fit wider ones of the other
+                return guessed(True)
+            except (SchemaError, SpecError):
+                raise error from None
+
+    def _guess(self, schema: pa.Schema, side: int, wide: bool) -> pa.Schema:
         """The key columns of the side that is not known yet, in the types of the other side's."""
         names = [(c.left, c.right) for c in self.spec.on.conjuncts]
         names += [self.spec.time] if self.spec.time else []
@@ -340,7 +354,12 @@ class WindowJoin:
             if pair[side] not in schema.names:
                 names_there = ", ".join(map(repr, schema.names))
                 raise SchemaError(f"{_SIDES[side]} has no column {pair[side]!r}; it has {names_there}")
-            fields.setdefault(pair[1 - side], schema.field(pair[side]).type)
+            type_ = schema.field(pair[side]).type
+            if wide and pa.types.is_floating(type_):
+                type_ = pa.float64()
+            elif wide and pa.types.is_integer(type_) and type_ != pa.uint64():
+                type_ = pa.int64()
+            fields.setdefault(pair[1 - side], type_)
         return pa.schema(list(fields.items()))
 
     def _untyped(self, side: int, table: pa.Table) -> bool:

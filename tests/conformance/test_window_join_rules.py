@@ -1,5 +1,6 @@
 """Rules of WindowJoin that no other engine has: silent sides by the clock, late rows handed over, output."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -74,6 +75,25 @@ def test_when_both_sides_are_silent_nothing_moves():
     assert run.push(left=rows(100)) == 100  # right is idle, left speaks
 
 
+def test_a_side_that_wakes_brings_its_promise_back():
+    """Also where only promises move the watermark: it moves after every row."""
+    window = sj.interval(5, 5, time="ts", idle_after="10ns")
+    join = sj.WindowJoin(sj.equal("k"), window)
+    now = 1000
+    join._clock = lambda: now
+    join._last_seen = [now] * 2
+    join.push(left=rows())
+    join.push(right=rows())
+    join.advance(50, side="left")
+    now += 10
+    join.push(left=rows())  # both sides are silent
+    assert join.stats["watermark"] is None
+    join.push(left=rows(60))
+    assert join.stats["watermark"] == 50
+    join.push(right=rows(40))
+    assert join.stats["late_right"] == 1
+
+
 def test_silence_while_the_other_side_is_not_known():
     """The right side's first batch changes the types: what the silence made late stays late."""
     run = Clocked()
@@ -131,8 +151,6 @@ def test_a_batch_pushed_twice_is_two_batches():
 
 
 def test_batches_may_be_changed_after_a_push():
-    import numpy as np
-
     keys = np.array([1, 2, 3])
     join = sj.WindowJoin(sj.equal("k"), 5)
     join.push(left={"k": keys})
