@@ -54,12 +54,23 @@ struct ConjunctSpec {
     std::vector<Range> ranges;
 };
 
+// What the index orders tuples by: the first `equalities` conjuncts hashed together, and one band: the
+// conjunct behind them, or the time of an event window. A band without equalities is indexed as it is and
+// need not be tested again; whatever else there is filters the candidates.
+enum class Banded { none, conjunct, time };
+struct IndexedSpec {
+    std::uint32_t equalities = 0;
+    Banded band = Banded::conjunct;
+};
+
 struct JoinSpec {
-    std::vector<ConjunctSpec> on;  // the first one is indexed, the others filter
+    std::vector<ConjunctSpec> on;
+    IndexedSpec indexed;
     IndexKind index = IndexKind::b_tree;
     WindowSpec window;
     bool self_join = false;
-    bool sorted = true;  // an arrival's partners in the order of their positions
+    bool sorted = true;               // an arrival's partners in the order of their positions
+    bool finals[2] = {false, false};  // of which sides Engine::finals tells
     std::uint32_t group =
         16;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
 };
@@ -79,6 +90,7 @@ struct Batch {
     const std::int64_t* times;  // time and event windows only
     const bool* null_times;     // or nullptr
     std::size_t size;
+    bool store = true;  // or the tuples only meet those that are stored
 };
 
 // Matches as two arrays of positions; sorted by arrival, then by the partner's position.
@@ -109,6 +121,49 @@ class Pairs {
     std::int64_t* right_ = nullptr;
     std::size_t size_ = 0;
     std::size_t capacity_ = 0;
+};
+
+// Tuples that no arrival to come can meet, in the order in which that became certain; `after` counts the
+// pairs of the same push that come before. A tuple may be told twice, on arrival and when its place is given
+// up.
+struct Finals {
+    std::vector<std::uint64_t> after;
+    std::vector<std::uint64_t> position;
+    std::vector<std::uint8_t> side;
+
+    void clear() {
+        after.clear();
+        position.clear();
+        side.clear();
+    }
+};
+
+// Everything about a join but its tuples: what it needs, with them, to go on elsewhere.
+using Instant = __int128;  // a time less a lateness
+inline constexpr Instant kNever = -(static_cast<Instant>(1) << 100);
+
+struct SideState {
+    std::uint64_t first = 0;  // positions [first, next) are stored
+    std::uint64_t next = 0;
+    std::uint64_t admitted = 0;
+    std::uint64_t nulls = 0;
+    std::uint64_t late = 0;
+    std::int64_t latest = INT64_MIN;  // time windows
+    Instant progress = kNever;        // event windows
+    bool idle = false;
+};
+
+struct JoinState {
+    SideState sides[2];
+    std::int64_t latest = INT64_MIN;
+    Instant watermark = kNever;
+    std::uint64_t matches = 0;
+};
+
+// The tuples of positions [first, next) of a side, to be stored without meeting any.
+struct Stored {
+    Batch tuples;        // `sides` are not read
+    const bool* unseen;  // those that no arrival may meet
 };
 
 struct Stats {
@@ -154,9 +209,16 @@ class Engine {
     // Event windows: old positions of the tuples of a side that the last call moved to new positions, which
     // run from Stats::first to Stats::next; empty if it moved none.
     virtual const std::vector<std::uint64_t>& renumbered(int side) const = 0;
-    // Event windows: no tuple up to this time comes any more on a side; a side is silent until its next one.
+    // Tuples of the last call that became final, of the sides in JoinSpec::finals.
+    virtual const Finals& finals() const = 0;
+    // Event windows: no tuple up to this time comes any more on a side (2: on both); a side is silent until
+    // its next one.
     virtual void advance(std::int64_t to, int side) = 0;
     virtual void idle(int side) = 0;
+    // What a new engine is told to go on where this one stands: load() is its first call.
+    virtual JoinState state() const = 0;
+    virtual std::vector<bool> unseen(int side) const = 0;
+    virtual void load(const JoinState& state, const Stored (&sides)[2]) = 0;
     virtual Stats stats() = 0;
     // Throws BrokenInvariant where a structure contradicts itself. O(n).
     virtual void check() = 0;

@@ -22,14 +22,7 @@ std::unique_ptr<Engine> make_for(const JoinSpec& spec) {
 }
 
 std::unique_ptr<Engine> make(const JoinSpec& spec) {
-    switch (spec.on.at(0).key) {
-        case KeyType::int64:
-        case KeyType::uint64:
-        case KeyType::float64:
-            return make_for<std::uint64_t>(spec);
-        default:
-            return make_for<std::uint32_t>(spec);
-    }
+    return has_wide_keys(spec) ? make_for<std::uint64_t>(spec) : make_for<std::uint32_t>(spec);
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -19,13 +19,25 @@ enum class Side : std::uint8_t { left = 0, right = 1 };
 
 inline Side other(Side side) { return side == Side::left ? Side::right : Side::left; }
 
+// On which sides the tuples of a group arrive: each on its own, or all on one.
+struct Arriving {
+    const std::uint8_t* sides;  // or nullptr
+    Side all;
+
+    Side of(std::size_t i) const { return sides ? Side{sides[i]} : all; }
+};
+
 // Offsets of integers, and steps, need one bit more than the key and a sign.
 template <class Key>
 using Wide = std::conditional_t<sizeof(Key) == 4, std::int64_t, __int128>;
 
+inline __int128 whole_offset(const Bound& bound) {
+    return static_cast<__int128>(bound.high) << 64 | bound.low;
+}
+
 template <class Key>
 inline Wide<Key> exact_offset(const Bound& bound) {
-    const __int128 exact = static_cast<__int128>(bound.high) << 64 | bound.low;
+    const __int128 exact = whole_offset(bound);
     if constexpr (sizeof(Key) == 8) return exact;
     constexpr __int128 kFar = std::int64_t{1} << 40;  // beyond narrow keys any offset is as good as another
     return static_cast<std::int64_t>(std::clamp(exact, -kFar, kFar));
@@ -132,6 +144,20 @@ class Band {
     End upper_;
 };
 
+// Sorts intervals and joins those that overlap, so that no partner is found twice. Returns how many are left.
+template <class Key>
+inline std::size_t merge_intervals(Interval<Key>* intervals, std::size_t count) {
+    std::sort(intervals, intervals + count,
+              [](const Interval<Key>& a, const Interval<Key>& b) { return a.low < b.low; });
+    std::size_t last = 0;
+    for (std::size_t i = 1; i < count; ++i) {
+        if (intervals[i].low <= intervals[last].high)
+            intervals[last].high = std::max(intervals[last].high, intervals[i].high);
+        else intervals[++last] = intervals[i];
+    }
+    return last + 1;
+}
+
 // A conjunct as the drivers see it, whatever the type of the keys: called once per group.
 template <class Key>
 class Condition {
@@ -145,11 +171,9 @@ class Condition {
     virtual void encode_keys(const Column& column, std::size_t start, std::size_t count, Key* encoded,
                              bool* nulls) const = 0;
 
-    // What each key looks for, arriving on its side or all on one side: disjoint intervals in order, those
-    // that are not needed empty and at the end.
-    virtual void partners(const std::uint8_t* sides, const Key* keys, std::size_t count,
+    // What each key looks for: disjoint intervals in order, those that are not needed empty and at the end.
+    virtual void partners(Arriving arriving, const Key* keys, std::size_t count,
                           Interval<Key>* intervals) const = 0;
-    virtual void partners(Side side, const Key* keys, std::size_t count, Interval<Key>* intervals) const = 0;
 };
 
 // `Key` may be wider than the type needs, where conjuncts of several types are kept alike.
@@ -172,13 +196,9 @@ class UnionCondition final : public Condition<Key> {
         }
     }
 
-    void partners(const std::uint8_t* sides, const Key* keys, std::size_t count,
+    void partners(Arriving arriving, const Key* keys, std::size_t count,
                   Interval<Key>* intervals) const override {
-        for (std::size_t i = 0; i < count; ++i) write(Side{sides[i]}, keys[i], intervals + i * width());
-    }
-
-    void partners(Side side, const Key* keys, std::size_t count, Interval<Key>* intervals) const override {
-        for (std::size_t i = 0; i < count; ++i) write(side, keys[i], intervals + i * width());
+        for (std::size_t i = 0; i < count; ++i) write(arriving.of(i), keys[i], intervals + i * width());
     }
 
   private:
@@ -188,21 +208,8 @@ class UnionCondition final : public Condition<Key> {
             const auto found = band.partners(side, static_cast<Encoded<User>>(key));
             if (!found.empty()) out[count++] = {found.low, found.high};
         }
-        if (count > 1) count = merged(out, count);
+        if (count > 1) count = merge_intervals(out, count);
         for (; count < bands_.size(); ++count) out[count] = {std::numeric_limits<Key>::max(), 0};
-    }
-
-    // Sorts intervals and joins those that overlap, so that no partner is found twice.
-    static std::size_t merged(Interval<Key>* intervals, std::size_t count) {
-        std::sort(intervals, intervals + count,
-                  [](const Interval<Key>& a, const Interval<Key>& b) { return a.low < b.low; });
-        std::size_t last = 0;
-        for (std::size_t i = 1; i < count; ++i) {
-            if (intervals[i].low <= intervals[last].high)
-                intervals[last].high = std::max(intervals[last].high, intervals[i].high);
-            else intervals[++last] = intervals[i];
-        }
-        return last + 1;
     }
 
     std::vector<Band<User>> bands_;
@@ -214,6 +221,15 @@ std::unique_ptr<Condition<Key>> make_condition_of(const ConjunctSpec& conjunct) 
     if constexpr (sizeof(Encoded<User>) <= sizeof(Key))
         return std::make_unique<UnionCondition<User, Key>>(conjunct.ranges);
     throw std::logic_error("a key does not fit");
+}
+
+// The condition that an event window puts on timestamps.
+inline ConjunctSpec time_band(const WindowSpec& window) {
+    const auto offset = [](__int128 value) {
+        return Bound{BoundKind::sum, static_cast<std::int64_t>(value >> 64),
+                     static_cast<std::uint64_t>(value), 0.0};
+    };
+    return {KeyType::int64, {{offset(-static_cast<__int128>(window.before)), offset(window.after)}}};
 }
 
 template <class Key>

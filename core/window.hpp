@@ -8,6 +8,7 @@
 #include "engine.hpp"
 #include "memory.hpp"
 #include "probe.hpp"
+#include "watermark.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -30,59 +31,28 @@ struct Place {
     }
 };
 
-// How far event time has come: the least, over the sides that are not idle, of the greatest timestamp less
-// the lateness, or of what was promised. It never goes back.
-class Watermark {
-  public:
-    Watermark(const WindowSpec& spec, bool self_join)
-        : moves_(spec.moves), lateness_(spec.lateness), sides_(self_join ? 1 : 2) {}
-
-    bool known() const { return at_ > kNever; }
-    __int128 at() const { return at_; }
-    bool is_late(std::int64_t time) const { return time <= at_; }
-
-    void see(Side side, std::int64_t time) {
-        raise(side, moves_ ? static_cast<__int128>(time) - lateness_ : kNever);
-    }
-    void promise(Side side, std::int64_t time) { raise(side, time); }
-    void wake(Side side) { idle_[static_cast<int>(side)] = false; }
-    void rest(Side side) {
-        idle_[static_cast<int>(side)] = true;
-        move();
-    }
-
-  private:
-    static constexpr __int128 kNever = -(static_cast<__int128>(1) << 100);
-
-    void raise(Side side, __int128 to) {
-        wake(side);
-        __int128& progress = progress_[static_cast<int>(side)];
-        if (to <= progress) return move();
-        progress = to;
-        move();
-    }
-
-    void move() {
-        __int128 least = -kNever;
-        for (int i = 0; i < sides_; ++i)
-            if (!idle_[i]) least = std::min(least, progress_[i]);
-        if (least < -kNever) at_ = std::max(at_, least);
-    }
-
-    bool moves_;
-    std::uint64_t lateness_;
-    int sides_;
-    bool idle_[2] = {false, false};
-    __int128 progress_[2] = {kNever, kNever};
-    __int128 at_ = kNever;
-};
-
 // Counts both sides and remembers what decides when a tuple leaves. Every admission costs O(1) amortised, in
 // event windows O(log w).
 class Window {
   public:
-    Window(const WindowSpec& spec, bool self_join)
-        : spec_(spec), self_join_(self_join), watermark_(spec, self_join) {}
+    struct Final {
+        Side side;
+        std::uint64_t position;
+        auto operator<=>(const Final&) const = default;
+    };
+
+    // How a tuple comes: whether it has a timestamp, a key and a timestamp that can match, and whether it
+    // stays.
+    struct Manner {
+        bool timed;
+        bool null;
+        bool store;
+    };
+
+    explicit Window(const JoinSpec& spec)
+        : spec_(spec.window), self_join_(spec.self_join), watermark_(spec.window, spec.self_join) {
+        for (int i = 0; i < 2; ++i) streams_[i].told = spec.finals[i];
+    }
 
     // Event windows: whether a tuple of this time comes too late. A late one is not admitted, but counted.
     bool refuse(Side side, std::int64_t time) {
@@ -93,51 +63,58 @@ class Window {
     }
 
     // The next tuple of `side`. A time window's timestamps must not decrease. A tuple without a key or a
-    // timestamp is null: it takes its position and is never seen; with `timed` unset it does not move time.
-    Place admit(Side side, std::int64_t time, bool timed, bool null) {
+    // timestamp is null: it takes its position and is never seen. One that is not stored is not seen either;
+    // it keeps its position only in a window of rows, where it has a place.
+    Place admit(Side side, std::int64_t time, Manner manner) {
         Stream& own = stream(side);
         Stream& met = self_join_ ? own : stream(other(side));
-        if (spec_.kind == WindowKind::time && timed && !spec_.self_purge) {
+        if (spec_.kind == WindowKind::time && manner.timed && !spec_.self_purge) {
             latest_ = time;
-            expire(own);
-            if (!self_join_) expire(met);
+            expire(own, side);
+            if (!self_join_) expire(met, other(side));
         }
-        const Place place{own.next, met.first, met.next};
-        if (null) own.add_null();
-        ++own.next;
+        const bool unseen = manner.null || !manner.store;
+        const bool placed = manner.store || spec_.kind == WindowKind::rows;
+        const Place place{own.next + (placed ? 0 : own.passing++), met.first, met.next};
+        if (unseen) tell(own, side, place.position);
         ++own.admitted;
+        own.nulls += manner.null;
+        if (manner.timed) latest_ = own.latest = time;  // asked for by time windows only
+        if (placed) keep(own, own.latest_or(latest_, spec_.self_purge), time, unseen);
         if (spec_.kind == WindowKind::rows) {
-            if (own.next > kept(side)) own.first = own.next - kept(side);
+            if (own.next > kept(side)) leave(own, side, own.next - kept(side));
         } else if (spec_.kind == WindowKind::time) {
-            if (timed) latest_ = own.latest = time;
-            own.times.push(own.latest_or(latest_, spec_.self_purge));
-            if (spec_.self_purge) expire(own);
+            if (spec_.self_purge) expire(own, side);
         } else {
-            own.times.push(time);
-            own.keyless.push(null);
-            if (!null) own.add_live(time);
-            if (timed) watermark_.see(side, time);
+            if (manner.timed) watermark_.see(side, time);
             forget_dead();
         }
         return place;
     }
 
-    void advance(std::int64_t to, Side side) {
-        watermark_.promise(side, to);
-        forget_dead();
+    // Tuples that were not stored give their numbers back.
+    void let_pass() {
+        for (Stream& s : streams_) s.passing = 0;
     }
 
-    void idle(Side side) {
-        watermark_.rest(side);
-        forget_dead();
+    void promise(std::int64_t to, Side side) { watermark_.promise(side, to); }
+    void rest(Side side) { watermark_.rest(side); }
+
+    // Event windows: drops what the watermark has passed. A tuple leaves for good when all before it have.
+    void forget_dead() {
+        if (!watermark_.known()) return;
+        for (const Side side : {Side::left, Side::right}) forget_dead(stream(side), side);
     }
+
+    // Tuples that became final since the list was last cleared.
+    std::vector<Final>& finals() { return finals_; }
 
     // Positions of `side` before this one will never be seen again.
     std::uint64_t first(Side side) const { return stream(side).first; }
     std::uint64_t next(Side side) const { return stream(side).next; }
     std::int64_t latest() const { return latest_; }
     std::uint64_t admitted(Side side) const { return stream(side).admitted; }
-    std::uint64_t nulls(Side side) const { return stream(side).null_count(); }
+    std::uint64_t nulls(Side side) const { return stream(side).nulls; }
     std::uint64_t late(Side side) const { return stream(side).late; }
     const Watermark& watermark() const { return watermark_; }
 
@@ -145,8 +122,8 @@ class Window {
     std::uint64_t stored(Side side) {
         Stream& s = stream(side);
         if (spec_.kind == WindowKind::event) return s.live.size();
-        s.forget_nulls();
-        return s.next - s.first - (s.nulls.size() - s.nulls_gone);
+        s.forget_unseen();
+        return s.next - s.first - (s.unseen.size() - s.unseen_gone);
     }
 
     // Event windows: tuples leave in the order of time, not of arrival, and one that stays long holds back
@@ -159,21 +136,78 @@ class Window {
     // The positions of the living, in order, and the first of the new ones that they get now.
     std::vector<std::uint64_t> renumber(Side side) {
         Stream& s = stream(side);
-        const std::int64_t reach = reach_of(side);
         std::vector<std::uint64_t> living;
         const std::size_t held = s.times.size();
+        s.live.clear();
         for (std::size_t i = 0; i < held; ++i) {
-            if (s.keyless[i] || dead(s.times[i], reach)) continue;
-            living.push_back(s.first + i);
+            if (!lives(s, side, i)) continue;
             const std::int64_t time = s.times[i];
+            s.live.push_back({time, s.next + living.size()});
+            living.push_back(s.first + i);
             s.times.push(time);
-            s.keyless.push(false);
+            s.hidden.push(false);
         }
+        std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
         s.times.drop(held);
-        s.keyless.drop(held);
+        s.hidden.drop(held);
         s.first = s.next;
         s.next += living.size();
         return living;
+    }
+
+    JoinState state() const {
+        JoinState state;
+        for (const Side side : {Side::left, Side::right}) {
+            const Stream& s = stream(side);
+            state.sides[static_cast<int>(side)] = {s.first,
+                                                   s.next,
+                                                   s.admitted,
+                                                   s.nulls,
+                                                   s.late,
+                                                   s.latest,
+                                                   watermark_.progress(side),
+                                                   watermark_.idle(side)};
+        }
+        state.latest = latest_;
+        state.watermark = watermark_.at();
+        return state;
+    }
+
+    std::vector<bool> unseen(Side side) const {
+        const Stream& s = stream(side);
+        std::vector<bool> flags(s.next - s.first);
+        for (std::size_t i = 0; i < s.hidden.size(); ++i) flags[i] = s.hidden[i];
+        for (const std::uint64_t position : s.unseen)
+            if (position >= s.first) flags[position - s.first] = true;
+        return flags;
+    }
+
+    // Takes up a state; its tuples follow by `store`, side by side in the order of their positions.
+    void load(const JoinState& state) {
+        latest_ = state.latest;
+        watermark_.load(state);
+        for (const Side side : {Side::left, Side::right}) {
+            const SideState& from = state.sides[static_cast<int>(side)];
+            Stream& s = stream(side);
+            s.first = s.next = from.first;
+            s.admitted = from.admitted;
+            s.nulls = from.nulls;
+            s.late = from.late;
+            s.latest = from.latest;
+        }
+    }
+
+    // The next tuple of a state that is being loaded; returns whether an arrival may meet it.
+    bool store(Side side, std::int64_t time, bool timed, bool unseen) {
+        Stream& s = stream(side);
+        const std::size_t held = s.times.size();
+        unseen |= spec_.kind == WindowKind::event && dead(time, side);
+        keep(s,
+             timed  ? time
+             : held ? s.times[held - 1]
+                    : std::numeric_limits<std::int64_t>::min(),
+             time, unseen);
+        return !unseen;
     }
 
     std::size_t bytes() const { return streams_[0].bytes() + streams_[1].bytes(); }
@@ -181,43 +215,49 @@ class Window {
   private:
     static constexpr std::uint64_t kWaste = 4096;
 
-    struct Stream {
-        std::uint64_t next = 0;   // position of the next tuple
-        std::uint64_t first = 0;  // first position still visible
-        std::uint64_t admitted = 0;
-        std::uint64_t late = 0;
-        Ring<std::int64_t> times;  // of positions [first, next), time and event windows only
-        Ring<bool> keyless;        // of the same, event windows only: whether it can never match
-        std::int64_t latest = std::numeric_limits<std::int64_t>::min();
-        std::vector<std::int64_t> live;    // event windows: times of tuples that may match, least on top
-        std::vector<std::uint64_t> nulls;  // positions without a key; those before nulls_gone have left
-        std::size_t nulls_gone = 0;
-        std::uint64_t nulls_dropped = 0;
+    struct Live {
+        std::int64_t time;
+        std::uint64_t position;
+        auto operator<=>(const Live&) const = default;
+    };
 
-        std::uint64_t null_count() const { return nulls_dropped + nulls.size(); }
+    struct Stream {
+        std::uint64_t next = 0;     // position of the next tuple
+        std::uint64_t first = 0;    // first position still visible
+        std::uint64_t passing = 0;  // tuples of the push under way that only pass through
+        std::uint64_t admitted = 0;
+        std::uint64_t nulls = 0;
+        std::uint64_t late = 0;
+        bool told = false;         // whether its final tuples are noted
+        Ring<std::int64_t> times;  // of positions [first, next), time and event windows only
+        Ring<bool> hidden;         // of the same, event windows only: whether no arrival may meet it
+        std::int64_t latest = std::numeric_limits<std::int64_t>::min();
+        std::vector<Live> live;             // event windows: tuples that may match, the earliest on top
+        std::vector<std::uint64_t> unseen;  // other windows: positions that no arrival may meet; those before
+        std::size_t unseen_gone = 0;        // this one have left
+
         std::size_t bytes() const {
-            return times.bytes() + keyless.bytes() + live.capacity() * sizeof(std::int64_t) +
-                   nulls.capacity() * sizeof(std::uint64_t);
+            return times.bytes() + hidden.bytes() + live.capacity() * sizeof(Live) +
+                   unseen.capacity() * sizeof(std::uint64_t);
         }
 
         std::int64_t latest_or(std::int64_t of_both, bool own) const { return own ? latest : of_both; }
 
         void add_live(std::int64_t time) {
-            live.push_back(time);
+            live.push_back({time, next});
             std::push_heap(live.begin(), live.end(), std::greater<>());
         }
 
-        void add_null() {
-            forget_nulls();
-            nulls.push_back(next);
+        void add_unseen() {
+            forget_unseen();
+            unseen.push_back(next);
         }
 
-        void forget_nulls() {
-            while (nulls_gone < nulls.size() && nulls[nulls_gone] < first) ++nulls_gone;
-            if (nulls_gone * 2 > nulls.size()) {
-                nulls.erase(nulls.begin(), nulls.begin() + static_cast<std::ptrdiff_t>(nulls_gone));
-                nulls_dropped += nulls_gone;
-                nulls_gone = 0;
+        void forget_unseen() {
+            while (unseen_gone < unseen.size() && unseen[unseen_gone] < first) ++unseen_gone;
+            if (unseen_gone * 2 > unseen.size()) {
+                unseen.erase(unseen.begin(), unseen.begin() + static_cast<std::ptrdiff_t>(unseen_gone));
+                unseen_gone = 0;
             }
         }
     };
@@ -226,8 +266,31 @@ class Window {
     const Stream& stream(Side side) const { return streams_[static_cast<int>(side)]; }
     std::uint64_t kept(Side side) const { return side == Side::left ? spec_.left : spec_.right; }
 
+    // Gives a tuple the next position. `arrived` is its time in a time window, `time` in an event window.
+    void keep(Stream& s, std::int64_t arrived, std::int64_t time, bool unseen) {
+        if (spec_.kind == WindowKind::event) {
+            s.times.push(time);
+            s.hidden.push(unseen);
+            if (!unseen) s.add_live(time);
+        } else {
+            if (spec_.kind == WindowKind::time) s.times.push(arrived);
+            if (unseen) s.add_unseen();
+        }
+        ++s.next;
+    }
+
+    void tell(const Stream& s, Side side, std::uint64_t position) {
+        if (s.told) finals_.push_back({side, position});
+    }
+
+    void leave(Stream& s, Side side, std::uint64_t first) {
+        for (std::uint64_t position = s.first; s.told && position < first; ++position)
+            tell(s, side, position);
+        s.first = first;
+    }
+
     // Time windows: drops what lies more than the duration before the latest timestamp.
-    void expire(Stream& s) const {
+    void expire(Stream& s, Side side) {
         const std::int64_t latest = s.latest_or(latest_, spec_.self_purge);
         std::size_t gone = 0;  // time < latest - duration, without overflow
         while (gone < s.times.size() &&
@@ -235,13 +298,7 @@ class Window {
                    spec_.duration)
             ++gone;
         s.times.drop(gone);
-        s.first += gone;
-    }
-
-    // Event windows: drops what the watermark has passed. A tuple leaves for good when all before it have.
-    void forget_dead() {
-        if (!watermark_.known()) return;
-        for (const Side side : {Side::left, Side::right}) forget_dead(stream(side), reach_of(side));
+        leave(s, side, s.first + gone);
     }
 
     // How long after its time a tuple may still be met.
@@ -250,19 +307,24 @@ class Window {
         return side == Side::left ? spec_.after : spec_.before;
     }
 
-    bool dead(std::int64_t time, std::int64_t reach) const {
-        return static_cast<__int128>(time) + reach <= watermark_.at();
+    bool dead(std::int64_t time, Side side) const {
+        return static_cast<Instant>(time) + reach_of(side) <= watermark_.at();
     }
 
-    void forget_dead(Stream& s, std::int64_t reach) {
-        while (!s.live.empty() && dead(s.live.front(), reach)) {
+    bool lives(const Stream& s, Side side, std::size_t i) const {
+        return !s.hidden[i] && !dead(s.times[i], side);
+    }
+
+    void forget_dead(Stream& s, Side side) {
+        while (!s.live.empty() && dead(s.live.front().time, side)) {
+            tell(s, side, s.live.front().position);
             std::pop_heap(s.live.begin(), s.live.end(), std::greater<>());
             s.live.pop_back();
         }
         std::size_t gone = 0;
-        while (gone < s.times.size() && (s.keyless[gone] || dead(s.times[gone], reach))) ++gone;
+        while (gone < s.times.size() && !lives(s, side, gone)) ++gone;
         s.times.drop(gone);
-        s.keyless.drop(gone);
+        s.hidden.drop(gone);
         s.first += gone;
     }
 
@@ -270,6 +332,7 @@ class Window {
     bool self_join_;
     Watermark watermark_;
     std::int64_t latest_ = std::numeric_limits<std::int64_t>::min();
+    std::vector<Final> finals_;
     Stream streams_[2];
 };
 

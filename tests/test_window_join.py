@@ -115,7 +115,7 @@ def test_an_error_in_the_middle_of_a_batch_stops_the_join(monkeypatch):
     def fail(*_):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(sj.window_join.RowStore, "append", fail)
+    monkeypatch.setattr(sj.live.RowStore, "append", fail)
     with pytest.raises(MemoryError):
         join.push(right={"k": [1]})
     monkeypatch.undo()
@@ -131,7 +131,8 @@ def test_explain_says_what_is_indexed_and_what_filters():
     join.push(left=table)
     text = repr(join.explain())
     assert "by b-tree: equal('s', 's')" in text
-    assert "among its candidates: band('p', 'p') on double" in text
+    assert "together with band('p', 'p') on double" in text
+    assert "as candidates are found: the interval of ts" in text
     assert "until advance()" in text
     assert "<table>" in join.explain()._repr_html_()
 

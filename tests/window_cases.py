@@ -1,7 +1,8 @@
 """Joins of rows to test with: how hypothesis draws them, how WindowJoin and the reference run them.
 
 A row is (side, key parts, ts) in *model* values: whole numbers of the finer side's unit, floats, texts. Kinds
-know how a model value looks in Arrow on either side, so one script runs through both.
+know how a model value looks in Arrow on either side, so one script runs through both. A result is a pair of
+numbers of rows, (left, right); None is a partner that is missing, or the right side of a semi or anti join.
 """
 
 import itertools
@@ -23,6 +24,8 @@ from slidejoin.keys.types import tick
 
 SIDES = ("left", "right")
 ORDERS = ("none", "arrival", "full")
+HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
+LEFT_ONLY = ("left_semi", "left_anti")  # their output has no right columns
 ORDERED = ("less", "less_equal", "greater", "greater_equal")
 COMPARISONS = ("equal", "not_equal", *ORDERED)
 
@@ -236,6 +239,7 @@ class Spec:
     window: reference.Window
     time: str = "int64"
     self_join: bool = False
+    how: str = "inner"
     order: str = "full"
     index: str = "auto"
     one_name: bool = True  # whether both sides call their columns alike
@@ -254,6 +258,13 @@ class Spec:
         prefix = "" if self.one_name else "lr"[side]
         keys = [f"{prefix}k{i}" for i in range(len(self.on))]
         return [*keys, *([f"{prefix}ts"] if self.timed else []), f"{prefix}id", f"{prefix}text"]
+
+    def output_names(self):
+        """Columns of a result once both sides are known."""
+        left, right = self.names(0), self.names(1)
+        if self.how in LEFT_ONLY:
+            return left
+        return [*left, *(f"{name}_right" for name in right)] if self.one_name else [*left, *right]
 
     def schema(self, side):
         types = [(kind.left, kind.right)[side] for kind in self.kinds]
@@ -284,12 +295,12 @@ class Spec:
         for part in parts[1:]:
             on = on & part
         schemas = (self.schema(0), self.schema(1)) if known else None
-        given = {"order": self.order, "index": self.index, **options}
+        given = {"how": self.how, "order": self.order, "index": self.index, **options}
         return sj.WindowJoin(on, self.sj_window(), self_join=self.self_join, schemas=schemas, **given)
 
     def model(self):
         matches = reference.all_of(*(condition.model() for condition in self.on))
-        return reference.ReferenceJoin(matches, self.window, self_join=self.self_join)
+        return reference.ReferenceJoin(matches, self.window, self.how, self.self_join)
 
     def table(self, side, rows, ids):
         """Rows of one side as a table; `ids` number them."""
@@ -334,18 +345,34 @@ def text(side, number):
 
 
 def id_pairs(spec, table):
-    """The pairs of a result as numbers of rows, after a look at the payloads beside them."""
+    """The results as pairs of numbers of rows, after a look at the columns beside them.
+
+    Before both sides are known there are no columns, or at the end those of the known side alone.
+    """
     if not table.num_columns:
         assert table.num_rows == 0
         return []
-    left, right = spec.names(0)[-2:], spec.names(1)[-2:]
-    if spec.one_name:
-        right = [f"{name}_right" for name in right]
-    ids = [table[left[0]].to_pylist(), table[right[0]].to_pylist()]
-    assert table[left[1]].to_pylist() == [text(0, number) for number in ids[0]]
-    second = 0 if spec.self_join else 1
-    assert table[right[1]].to_pylist() == [text(second, number) for number in ids[1]]
-    return list(zip(*ids, strict=True))
+    names = table.column_names
+    if names == spec.output_names():
+        width = len(spec.names(0))
+        left = ids_of(0, table.select(names[:width]))
+        if spec.how in LEFT_ONLY:
+            return [(number, None) for number in left]
+        right = ids_of(0 if spec.self_join else 1, table.select(names[width:]))
+        return list(zip(left, right, strict=True))
+    assert names in (spec.names(0), spec.names(1))
+    if all(owner == "L" for owner, *_ in table[names[-1]].to_pylist()):
+        return [(number, None) for number in ids_of(0, table)]
+    return [(None, number) for number in ids_of(1, table)]
+
+
+def ids_of(side, columns):
+    """The numbers of the rows in the columns of one side; None for a row that is null throughout."""
+    ids, texts = (column.to_pylist() for column in columns.columns[-2:])
+    assert texts == [None if number is None else text(side, number) for number in ids]
+    missing = columns.filter(columns.columns[-2].is_null())
+    assert all(column.null_count == missing.num_rows for column in missing.columns)
+    return ids
 
 
 COUNTERS = (
@@ -368,20 +395,34 @@ class Model:
         self.ids = ([], [])
         self.late = ([], [])
 
-    def push(self, rows, ids):
-        """The pairs of each row, as numbers of rows."""
+    def push(self, rows, ids, store=True):
+        """The results of each row, as numbers of rows."""
         found = []
         for row, number in zip(rows, ids, strict=True):
             side = 0 if self.spec.self_join else row.side
             before = self._late(side)
-            pairs = self.join.push(side, row.key, row.ts)
+            results = self.join.push(side, row.key, row.ts, store)
             if self._late(side) > before:
                 self.late[side].append(number)
             else:
                 self.ids[side].append(number)
-            second = self.ids[0 if self.spec.self_join else 1]
-            found.append([(self.ids[0][left], second[right]) for left, right in pairs])
+            found.append(self._numbered(results))
         return found
+
+    def advance(self, to, side=None):
+        return self._numbered(self.join.advance(to, side))
+
+    def idle(self, side):
+        return self._numbered(self.join.idle(side))
+
+    def finish(self):
+        return self._numbered(self.join.finish())
+
+    def _numbered(self, results):
+        ids = self.ids[0], self.ids[0 if self.spec.self_join else 1]
+        return [
+            tuple(None if at is None else ids[side][at] for side, at in enumerate(pair)) for pair in results
+        ]
 
     def _late(self, side):
         return self.join._late_count[side]
@@ -410,7 +451,16 @@ def windows(*, self_join=False, kinds=("rows", "within", "interval"), timed_unit
 
 
 @st.composite
-def specs(draw, *, kinds=tuple(KINDS), windows_of=("rows", "within", "interval"), self_joins=True, most=3):
+def specs(
+    draw,
+    *,
+    kinds=tuple(KINDS),
+    windows_of=("rows", "within", "interval"),
+    self_joins=True,
+    hows=("inner",),
+    most=3,
+):
+    """Joins of the given types; a self-join is always an inner one."""
     self_join = self_joins and draw(st.booleans())
     allowed = [name for name in kinds if not (self_join and KINDS[name].mixed)]
     times = [name for name in TIMES if not (self_join and TIMES[name].mixed)]
@@ -426,6 +476,7 @@ def specs(draw, *, kinds=tuple(KINDS), windows_of=("rows", "within", "interval")
         window=window,
         time=time,
         self_join=self_join,
+        how="inner" if self_join else draw(st.sampled_from(hows)),
         order=draw(st.sampled_from(ORDERS)),
         index=draw(st.sampled_from(("auto", *INDEXES))),
         one_name=self_join or (not mixed and draw(st.booleans())),
@@ -475,35 +526,57 @@ def scripts(draw, *, max_size=60, start=0, **options):
     return spec, Clock(spec, start).rows(draw(key_rows(spec, max_size=max_size)))
 
 
-def run(spec, rows, *, splits=(), level=None, known=True, one_sided=False, checked=True, **options):
-    """Pairs (numbers of rows) and counters of a whole run, pushed in parts that end at the given places."""
+def run(
+    spec, rows, *, splits=(), level=None, known=True, one_sided=False, probes=(), checked=True, **options
+):
+    """Results (numbers of rows) of a whole run and its end, and the counters before the end.
+
+    Rows are pushed in parts that end at the given places; those whose numbers are in `probes` only probe.
+    """
     with isa.use(level or isa.current()):
         join = spec.join(known=known, **options)
         found = []
         edges = [0, *sorted(splits), len(rows)]
         for start, stop in itertools.pairwise(edges):
-            found += push(spec, join, rows[start:stop], range(start, stop), one_sided=one_sided)
+            part = rows[start:stop], range(start, stop)
+            found += push(spec, join, *part, one_sided=one_sided, probes=probes)
             if checked:
                 join.check()
-    return found, counters(spec, join.stats)
+        stats = counters(spec, join.stats)
+        found += id_pairs(spec, join.finish())
+    return found, stats
 
 
-def push(spec, join, rows, ids, *, one_sided=False):
-    """Push rows in the order of their arrival; one-sided, as runs of rows of one side."""
-    if spec.self_join:
-        return id_pairs(spec, join.push(spec.table(0, rows, list(ids))))
-    if not one_sided:
-        return id_pairs(spec, join.push(arrivals=spec.arrivals(rows, list(ids))))
-    found = []
+def push(spec, join, rows, ids, *, one_sided=False, probes=()):
+    """Push rows in the order of their arrival, in as few batches as one side and one `store` allow."""
+
+    def batch_of(item):
+        row, number = item
+        return row.side if one_sided else None, number not in probes
+
     numbered = list(zip(rows, ids, strict=True))
-    for side, group in itertools.groupby(numbered, key=lambda item: item[0].side):
-        part = list(group)
-        table = spec.table(side, [row for row, _ in part], [number for _, number in part])
-        found += id_pairs(spec, join.push(**{SIDES[side]: table}))
+    parts = [(key, list(group)) for key, group in itertools.groupby(numbered, key=batch_of)]
+    if not parts and not one_sided:
+        parts = [((None, True), [])]  # an empty batch
+    found = []
+    for (side, store), part in parts:
+        batch = [row for row, _ in part], [number for _, number in part]
+        options = {} if store else {"store": False}
+        if spec.self_join:
+            result = join.push(spec.table(0, *batch), **options)
+        elif side is None:
+            result = join.push(arrivals=spec.arrivals(*batch), **options)
+        else:
+            result = join.push(**{SIDES[side]: spec.table(side, *batch)}, **options)
+        found += id_pairs(spec, result)
     return found
 
 
-def expected(spec, rows):
-    """The reference's pairs of each row, and its counters."""
+def expected(spec, rows, *, probes=()):
+    """The reference's results of each row and of the end, and its counters before the end."""
     model = Model(spec)
-    return model.push(rows, range(len(rows))), model.counters
+    chunks = []
+    for number, row in enumerate(rows):
+        chunks += model.push([row], [number], store=number not in probes)
+    stats = model.counters
+    return [*chunks, model.finish()], stats

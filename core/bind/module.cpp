@@ -17,6 +17,7 @@
 #include "../engine.hpp"
 #include "../gather.hpp"
 #include "../hash.hpp"
+#include "../outcome.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,6 +57,21 @@ struct WindowName {
     const char* name;
     WindowKind kind;
 };
+
+struct BandedName {
+    const char* name;
+    Banded kind;
+};
+
+const BandedName kBanded[] = {{"none", Banded::none}, {"conjunct", Banded::conjunct}, {"time", Banded::time}};
+
+struct HowName {
+    const char* name;
+    How kind;
+};
+
+const HowName kHow[] = {{"inner", How::inner}, {"left", How::left},           {"right", How::right},
+                        {"full", How::full},   {"left_semi", How::left_semi}, {"left_anti", How::left_anti}};
 
 const WindowName kWindows[] = {
     {"rows", WindowKind::rows}, {"time", WindowKind::time}, {"event", WindowKind::event}};
@@ -99,6 +115,48 @@ void require_aligned(const void* data, std::size_t size) {
         throw nb::type_error("an array that is not aligned to its type");
 }
 
+nb::capsule new_pairs(Pairs*& pairs) {
+    pairs = new Pairs;
+    return nb::capsule(pairs, [](void* p) noexcept { delete static_cast<Pairs*>(p); });
+}
+
+// An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time, which is
+// what a push of one tuple mostly consists of.
+nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& owner) {
+    const npy_intp shape[] = {static_cast<npy_intp>(size)};
+    PyObject* array =
+        data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data) : PyArray_SimpleNew(1, shape, NPY_INT64);
+    if (!array) throw nb::python_error();
+    nb::object result = nb::steal(array);
+    if (data &&
+        PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), nb::object(owner).release().ptr()) < 0)
+        throw nb::python_error();
+    return result;
+}
+
+template <class Value>
+Value* new_array(std::size_t size, int type, nb::object& owner) {
+    const npy_intp shape[] = {static_cast<npy_intp>(size)};
+    owner = nb::steal(PyArray_SimpleNew(1, shape, type));
+    if (!owner.is_valid()) throw nb::python_error();
+    return static_cast<Value*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(owner.ptr())));
+}
+
+template <class Number>
+nb::object copied(const std::vector<Number>& numbers) {
+    nb::object array;
+    auto* out = new_array<std::int64_t>(numbers.size(), NPY_INT64, array);
+    std::transform(numbers.begin(), numbers.end(), out,
+                   [](Number number) { return static_cast<std::int64_t>(number); });
+    return array;
+}
+
+nb::object bytes(const std::vector<std::uint8_t>& flags) {
+    nb::object array;
+    std::copy(flags.begin(), flags.end(), new_array<std::uint8_t>(flags.size(), NPY_UINT8, array));
+    return array;
+}
+
 class NativeJoin {
   public:
     using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
@@ -107,7 +165,8 @@ class NativeJoin {
     NativeJoin(const std::vector<Conjunct>& on, const std::string& index, const std::string& window,
                std::uint64_t left, std::uint64_t right, std::uint64_t duration, bool self_purge,
                std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
-               bool sorted, std::uint32_t group, const std::string& level)
+               bool sorted, std::uint32_t group, const std::string& level, std::uint32_t equalities,
+               const std::string& banded, std::tuple<bool, bool> finals)
         : timed_(window != "rows"), self_join_(self_join) {
         JoinSpec spec;
         for (const auto& [key, ranges] : on) {
@@ -116,6 +175,11 @@ class NativeJoin {
             for (const auto& [lower, upper] : ranges) conjunct.ranges.push_back({bound(lower), bound(upper)});
             spec.on.push_back(std::move(conjunct));
         }
+        spec.indexed = {equalities, find(kBanded, banded).kind};
+        if (equalities + (spec.indexed.band == Banded::conjunct) > spec.on.size())
+            throw nb::value_error("fewer conjuncts than are indexed");
+        spec.finals[0] = std::get<0>(finals);
+        spec.finals[1] = std::get<1>(finals);
         spec.index = find(kIndexes, index).kind;
         spec.window.kind = find(kWindows, window).kind;
         spec.window.left = left;
@@ -150,34 +214,107 @@ class NativeJoin {
 
     // One (values, nulls or None) for each conjunct; also returns the numbers of late rows.
     nb::tuple push_rows(nb::object sides, const std::vector<std::tuple<AnyColumn, nb::object>>& keys,
-                        nb::object times, nb::object null_times) {
+                        nb::object times, nb::object null_times, bool store) {
         Pairs* pairs = nullptr;
         const nb::capsule owner = new_pairs(pairs);
         Arrays arrays(*this, sides, times, null_times, keys.empty() ? 0 : std::get<0>(keys[0]).shape(0));
-        std::vector<Column_<bool>> masks(keys.size());
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-            const nb::object& nulls = std::get<1>(keys[i]);
-            arrays.add_key(*this, std::get<0>(keys[i]),
-                           nulls.is_none() ? nullptr : column(nulls, masks[i], arrays.size()));
-        }
+        arrays.add_keys(*this, keys);
+        arrays.set_store(store);
         run(arrays, pairs);
         return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
                               positions(pairs->right(), pairs->size(), owner), copied(engine_->late()));
     }
 
-    nb::object renumbered(int side) const {
-        if (side != 0 && side != 1) throw nb::value_error("side is neither 0 nor 1");
-        return copied(engine_->renumbered(side));
+    nb::object renumbered(int side) const { return copied(engine_->renumbered(checked(side))); }
+
+    // (pairs before, position, side) of the tuples that the last call made final.
+    nb::tuple finals() const {
+        const Finals& finals = engine_->finals();
+        return nb::make_tuple(copied(finals.after), copied(finals.position), bytes(finals.side));
     }
 
     void advance(std::int64_t to, int side) {
+        if (side != 2) checked(side);
         const Turn turn(*this);
         translated([&] { engine_->advance(to, side); });
     }
 
     void idle(int side) {
+        checked(side);
         const Turn turn(*this);
         translated([&] { engine_->idle(side); });
+    }
+
+    // The join without its tuples: numbers, and None for a time that never was.
+    nb::dict state() {
+        const Turn turn(*this);
+        const JoinState state = engine_->state();
+        nb::dict result;
+        const char* names[] = {"left", "right"};
+        for (int i = 0; i < 2; ++i) {
+            const SideState& side = state.sides[i];
+            nb::dict part;
+            part["first"] = side.first;
+            part["next"] = side.next;
+            part["admitted"] = side.admitted;
+            part["nulls"] = side.nulls;
+            part["late"] = side.late;
+            part["latest"] = instant(side.latest == INT64_MIN ? kNever : side.latest);
+            part["progress"] = instant(side.progress);
+            part["idle"] = side.idle;
+            result[names[i]] = part;
+        }
+        result["latest"] = instant(state.latest == INT64_MIN ? kNever : state.latest);
+        result["watermark"] = instant(state.watermark);
+        result["matches"] = state.matches;
+        return result;
+    }
+
+    // Which of the tuples held no arrival may meet.
+    nb::object unseen(int side) {
+        const Turn turn(*this);
+        const std::vector<bool> flags = engine_->unseen(checked(side));
+        return bytes(std::vector<std::uint8_t>(flags.begin(), flags.end()));
+    }
+
+    using Held = std::tuple<std::vector<std::tuple<AnyColumn, nb::object>>, nb::object, nb::object,
+                            nb::object>;  // keys, times, null_times, unseen
+
+    // Takes up a state with the tuples of both sides.
+    void load(const nb::dict& state, const Held& left, const Held& right) {
+        JoinState loaded;
+        const char* names[] = {"left", "right"};
+        const Held* held[] = {&left, &right};
+        std::optional<Arrays> arrays[2];
+        Column_<bool> unseen[2];
+        Stored stored[2];
+        for (int i = 0; i < 2; ++i) {
+            const nb::dict part = nb::cast<nb::dict>(state[names[i]]);
+            SideState& side = loaded.sides[i];
+            side.first = nb::cast<std::uint64_t>(part["first"]);
+            side.next = nb::cast<std::uint64_t>(part["next"]);
+            side.admitted = nb::cast<std::uint64_t>(part["admitted"]);
+            side.nulls = nb::cast<std::uint64_t>(part["nulls"]);
+            side.late = nb::cast<std::uint64_t>(part["late"]);
+            side.latest = timestamp(part["latest"]);
+            side.progress = instant_of(part["progress"]);
+            side.idle = nb::cast<bool>(part["idle"]);
+            const auto& [keys, times, null_times, flags] = *held[i];
+            const std::size_t size = keys.empty() ? 0 : std::get<0>(keys[0]).shape(0);
+            if (side.next - side.first != size || size > kMaxLive)
+                throw nb::value_error("positions do not fit the tuples");
+            arrays[i].emplace(*this, nb::none(), times, null_times, size);
+            arrays[i]->add_keys(*this, keys);
+            stored[i] = {arrays[i]->batch(*this), column(flags, unseen[i], size)};
+        }
+        loaded.latest = timestamp(state["latest"]);
+        loaded.watermark = instant_of(state["watermark"]);
+        loaded.matches = nb::cast<std::uint64_t>(state["matches"]);
+        const Turn turn(*this);
+        translated([&] {
+            nb::gil_scoped_release released;
+            engine_->load(loaded, stored);
+        });
     }
 
     nb::dict stats() {
@@ -231,7 +368,7 @@ class NativeJoin {
         Arrays(const NativeJoin& join, const nb::object& sides, const nb::object& times,
                const nb::object& null_times, std::size_t size)
             : batch_{nullptr, nullptr, nullptr, nullptr, size} {
-            if (!join.self_join_) batch_.sides = column(sides, sides_, size);
+            if (!join.self_join_ && !sides.is_none()) batch_.sides = column(sides, sides_, size);
             if (join.timed_) batch_.times = column(times, times_, size);
             else if (!times.is_none()) throw nb::type_error("times for a window of rows");
             if (!null_times.is_none()) batch_.null_times = column(null_times, null_times_, size);
@@ -246,6 +383,15 @@ class NativeJoin {
             keys_.push_back({values.data(), nulls});
         }
 
+        void add_keys(const NativeJoin& join, const std::vector<std::tuple<AnyColumn, nb::object>>& keys) {
+            masks_.resize(keys.size());
+            for (std::size_t i = 0; i < keys.size(); ++i) {
+                const auto& [values, nulls] = keys[i];
+                add_key(join, values, nulls.is_none() ? nullptr : column(nulls, masks_[i], size()));
+            }
+        }
+
+        void set_store(bool store) { batch_.store = store; }
         std::size_t size() const { return batch_.size; }
 
         const Batch& batch(const NativeJoin& join) {
@@ -257,46 +403,42 @@ class NativeJoin {
       private:
         Batch batch_;
         std::vector<Column> keys_;
+        std::vector<Column_<bool>> masks_;
         Column_<std::uint8_t> sides_;
         Column_<std::int64_t> times_;
         Column_<bool> null_times_;
     };
-
-    static nb::capsule new_pairs(Pairs*& pairs) {
-        pairs = new Pairs;
-        return nb::capsule(pairs, [](void* p) noexcept { delete static_cast<Pairs*>(p); });
-    }
-
-    // An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time,
-    // which is what a push of one tuple mostly consists of.
-    static nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& owner) {
-        const npy_intp shape[] = {static_cast<npy_intp>(size)};
-        PyObject* array = data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data)
-                               : PyArray_SimpleNew(1, shape, NPY_INT64);
-        if (!array) throw nb::python_error();
-        nb::object result = nb::steal(array);
-        if (data && PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array),
-                                          nb::object(owner).release().ptr()) < 0)
-            throw nb::python_error();
-        return result;
-    }
-
-    template <class Number>
-    static nb::object copied(const std::vector<Number>& numbers) {
-        nb::object array = positions(nullptr, numbers.size(), nb::capsule());
-        auto* out = static_cast<std::int64_t*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())));
-        std::transform(numbers.begin(), numbers.end(), out,
-                       [](Number number) { return static_cast<std::int64_t>(number); });
-        return array;
-    }
 
     static Bound bound(const End& end) {
         return {static_cast<BoundKind>(std::get<0>(end)), std::get<1>(end), std::get<2>(end),
                 std::get<3>(end)};
     }
 
+    static int checked(int side) {
+        if (side != 0 && side != 1) throw nb::value_error("side is neither 0 nor 1");
+        return side;
+    }
+
+    // A time of more than 64 bits as (high, low), or None.
+    static nb::object instant(Instant time) {
+        if (time == kNever) return nb::none();
+        return nb::make_tuple(static_cast<std::int64_t>(time >> 64), static_cast<std::uint64_t>(time));
+    }
+
+    static Instant instant_of(const nb::object& time) {
+        if (time.is_none()) return kNever;
+        const auto [high, low] = nb::cast<std::tuple<std::int64_t, std::uint64_t>>(time);
+        return static_cast<Instant>(high) << 64 | low;
+    }
+
+    static std::int64_t timestamp(const nb::object& time) {
+        const Instant exact = instant_of(time);
+        return exact < INT64_MIN ? INT64_MIN : static_cast<std::int64_t>(exact);
+    }
+
     std::uint64_t run(Arrays& arrays, Pairs* pairs) {
         const Batch& batch = arrays.batch(*this);
+        if (!self_join_ && !batch.sides) throw nb::type_error("sides are missing");
         const Turn turn(*this);
         return translated([&] {
             nb::gil_scoped_release released;
@@ -323,14 +465,59 @@ class NativeJoin {
 
 using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-template <class Value>
-Value* new_array(std::size_t size, int type, nb::object& owner) {
-    const npy_intp shape[] = {static_cast<npy_intp>(size)};
-    owner = nb::steal(PyArray_SimpleNew(1, shape, type));
-    if (!owner.is_valid()) throw nb::python_error();
-    return static_cast<Value*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(owner.ptr())));
-}
+// What a join type makes of pairs and final tuples.
+class NativeOutcome {
+  public:
+    explicit NativeOutcome(const std::string& how) : outcome_(find(kHow, how).kind) {}
+
+    bool preserves(int side) const { return slidejoin::preserves(outcome_.how(), side); }
+    bool uses(int side) const { return outcome_.uses(side); }
+    void extend(int side, std::uint64_t next) { outcome_.extend(side, next); }
+    void limit(int side, std::uint64_t first, std::uint64_t next) { outcome_.limit(side, first, next); }
+    void renumber(int side, const Numbers& old, std::uint64_t first) {
+        translated([&] { outcome_.renumber(side, old.data(), old.shape(0), first); });
+    }
+
+    nb::tuple write(const Numbers& left, const Numbers& right, const std::optional<Flags>& wanted,
+                    const std::tuple<Numbers, Numbers, Bytes>& finals) {
+        const auto& [after, position, side] = finals;
+        if (left.shape(0) != right.shape(0) || (wanted && wanted->shape(0) != left.shape(0)) ||
+            after.shape(0) != position.shape(0) || after.shape(0) != side.shape(0))
+            throw nb::value_error("arrays of different lengths");
+        const Outcome::Found found{left.data(),   right.data(),  wanted ? wanted->data() : nullptr,
+                                   left.shape(0), after.data(),  position.data(),
+                                   side.data(),   after.shape(0)};
+        return written([&](Pairs& pairs) { outcome_.write(found, pairs); });
+    }
+
+    nb::tuple finish() {
+        return written([&](Pairs& pairs) { outcome_.finish(pairs); });
+    }
+
+    nb::object flags(int side) const { return bytes(outcome_.flags(side)); }
+    void load(int side, std::uint64_t first, const Bytes& flags) {
+        outcome_.load(side, first, flags.data(), flags.shape(0));
+    }
+    std::size_t memory_bytes() const { return outcome_.bytes(); }
+
+  private:
+    template <class Write>
+    static nb::tuple written(Write write) {
+        Pairs* pairs = nullptr;
+        const nb::capsule owner = new_pairs(pairs);
+        translated([&] {
+            nb::gil_scoped_release released;
+            write(*pairs);
+            pairs->fit();
+        });
+        return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
+                              positions(pairs->right(), pairs->size(), owner));
+    }
+
+    Outcome outcome_;
+};
 
 // The ends only: offsets rise within one column.
 void check_offsets(const Numbers& offsets, const Bytes& data) {
@@ -418,10 +605,12 @@ NB_MODULE(_core, m) {
     nb::class_<NativeJoin>(m, "NativeJoin")
         .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
                       std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
-                      std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&>(),
+                      std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&,
+                      std::uint32_t, const std::string&, std::tuple<bool, bool>>(),
              nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
              "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
-             "self_join"_a, "sorted"_a = true, "group"_a, "level"_a)
+             "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
+             "banded"_a = "conjunct", "finals"_a = std::tuple(false, false))
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "
@@ -431,16 +620,43 @@ NB_MODULE(_core, m) {
              nb::sig("def count(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> int"))
         .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
-             "null_times"_a.none(),
+             "null_times"_a.none(), "store"_a = true,
              nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "
-                     "null_times: object) -> tuple[numpy.typing.NDArray[typing.Any], "
+                     "null_times: object, store: bool = True) -> tuple[numpy.typing.NDArray[typing.Any], "
                      "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
         .def("renumbered", &NativeJoin::renumbered, "side"_a,
              nb::sig("def renumbered(self, side: int) -> numpy.typing.NDArray[typing.Any]"))
+        .def("finals", &NativeJoin::finals,
+             nb::sig("def finals(self) -> tuple[numpy.typing.NDArray[typing.Any], "
+                     "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
+        .def("state", &NativeJoin::state, nb::sig("def state(self) -> dict[str, typing.Any]"))
+        .def("unseen", &NativeJoin::unseen, "side"_a,
+             nb::sig("def unseen(self, side: int) -> numpy.typing.NDArray[typing.Any]"))
+        .def("load", &NativeJoin::load, "state"_a, "left"_a, "right"_a,
+             nb::sig("def load(self, state: dict[str, typing.Any], left: object, right: object) -> None"))
         .def("advance", &NativeJoin::advance, "to"_a, "side"_a)
         .def("idle", &NativeJoin::idle, "side"_a)
         .def("stats", &NativeJoin::stats, nb::sig("def stats(self) -> dict[str, typing.Any]"))
         .def("check", &NativeJoin::check);
+    nb::class_<NativeOutcome>(m, "NativeOutcome")
+        .def(nb::init<const std::string&>(), "how"_a)
+        .def("preserves", &NativeOutcome::preserves, "side"_a)
+        .def("uses", &NativeOutcome::uses, "side"_a)
+        .def("extend", &NativeOutcome::extend, "side"_a, "next"_a)
+        .def("limit", &NativeOutcome::limit, "side"_a, "first"_a, "next"_a)
+        .def("renumber", &NativeOutcome::renumber, "side"_a, "old"_a, "first"_a,
+             nb::sig("def renumber(self, side: int, old: object, first: int) -> None"))
+        .def("write", &NativeOutcome::write, "left"_a, "right"_a, "wanted"_a.none(), "finals"_a,
+             nb::sig("def write(self, left: object, right: object, wanted: object, finals: object) -> "
+                     "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
+        .def("finish", &NativeOutcome::finish,
+             nb::sig("def finish(self) -> "
+                     "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
+        .def("flags", &NativeOutcome::flags, "side"_a,
+             nb::sig("def flags(self, side: int) -> numpy.typing.NDArray[typing.Any]"))
+        .def("load", &NativeOutcome::load, "side"_a, "first"_a, "flags"_a,
+             nb::sig("def load(self, side: int, first: int, flags: object) -> None"))
+        .def_prop_ro("memory_bytes", &NativeOutcome::memory_bytes);
 }
 
 }  // namespace slidejoin

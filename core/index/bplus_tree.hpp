@@ -67,7 +67,7 @@ class BPlusTree {
         locate<kLower>(lows, count, leaves);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
-            task.found_from = matches.size();
+            matches.begin(task);
             scan(leaves[i], task.interval, task.visible, matches);
             task.found_to = matches.size();
         }

@@ -17,6 +17,17 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 // Arrivals that are located together, with their memory fetched ahead.
 inline constexpr std::size_t kGroup = 16;
 
+// One interval to look for, and, once probed, where its matches stand in the list.
+template <class Key>
+struct Task {
+    Interval<Key> interval;
+    Visible visible;
+    std::uint32_t arrival;  // number within the group or batch
+    bool partner_is_left;
+    std::size_t found_from;
+    std::size_t found_to;
+};
+
 // Collects the relative positions of matches.
 class MatchList {
   public:
@@ -25,6 +36,12 @@ class MatchList {
     void truncate(std::size_t size) { size_ = size; }
     std::uint32_t* data() { return found_.data(); }
     std::size_t bytes() const { return found_.bytes(); }
+
+    // What comes from now on belongs to this task.
+    template <class Key>
+    void begin(Task<Key>& task) {
+        task.found_from = size_;
+    }
 
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
         found_.reserve(size_ + count + kBlock, size_);
@@ -49,6 +66,11 @@ class MatchCount {
     std::size_t size() const { return size_; }
     void clear() { size_ = 0; }
 
+    template <class Key>
+    void begin(Task<Key>& task) {
+        task.found_from = size_;
+    }
+
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
         size_ += tally_positions(positions, count, visible);
     }
@@ -61,17 +83,6 @@ class MatchCount {
 
   private:
     std::size_t size_ = 0;
-};
-
-// One interval to look for, and, once probed, where its matches stand in the list.
-template <class Key>
-struct Task {
-    Interval<Key> interval;
-    Visible visible;
-    std::uint32_t arrival;  // number within the group or batch
-    bool partner_is_left;
-    std::size_t found_from;
-    std::size_t found_to;
 };
 
 template <class I, class Key>
@@ -117,7 +128,7 @@ inline void probe_all(const Index& index, Task<Key>* tasks, const std::uint32_t*
     }
     for (std::size_t i = 0; i < count; ++i) {
         Task<Key>& task = tasks[order[i]];
-        task.found_from = matches.size();
+        matches.begin(task);
         index.probe(task.interval, task.visible, matches);
         task.found_to = matches.size();
     }

@@ -1,9 +1,11 @@
-// The conjuncts that are not indexed. Their keys stand by position in rings beside the index; candidates that
-// the index finds are tested there, before any pair is written. An event-time window is one of them: a band
-// on the timestamps. Cost: one load and one comparison per candidate and conjunct.
+// The conditions that the index does not decide. Their keys stand by position in a ring beside the index, all
+// keys of a tuple together, and candidates are tested as soon as a scan has found them: none is ever listed
+// that does not match. An event-time window is one of the conditions: a band on the timestamps. Cost: one
+// cache line per candidate.
 #pragma once
 
 #include "../index/concept.hpp"
+#include "indexed.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -12,52 +14,59 @@ class Filters {
 
   public:
     explicit Filters(const JoinSpec& spec) : self_join_(spec.self_join) {
-        for (std::size_t i = 1; i < spec.on.size(); ++i)
-            filters_.push_back({make_condition<Key>(spec.on[i])});
-        if (spec.window.kind == WindowKind::event) {
-            timed_ = true;
-            filters_.push_back({make_condition<Key>(
-                {KeyType::int64,
-                 {{offset(-static_cast<__int128>(spec.window.before)), offset(spec.window.after)}}})});
+        const bool first_decided = !is_compound(spec) && spec.indexed.band == Banded::conjunct;
+        for (std::size_t i = first_decided ? 1 : 0; i < spec.on.size(); ++i)
+            filters_.push_back({make_condition<Key>(spec.on[i]), i, false});
+        const bool time_decided = !is_compound(spec) && spec.indexed.band == Banded::time;
+        if (spec.window.kind == WindowKind::event && !time_decided)
+            filters_.push_back({make_condition<Key>(time_band(spec.window)), 0, true});
+        for (const Filter& filter : filters_) {
+            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + filter.condition->width());
         }
+        asked_.resize(ends_.empty() ? 0 : ends_.back());
     }
 
     bool empty() const { return filters_.empty(); }
 
-    // Reads the keys of a group and computes what each arrival asks for.
+    // Reads the keys of a group.
     void read(const Batch& batch, std::size_t start, std::size_t count, bool* nulls) {
-        for (std::size_t f = 0; f < filters_.size(); ++f) {
-            Filter& filter = filters_[f];
-            const bool time = timed_ && f + 1 == filters_.size();
-            const Column column = time ? Column{batch.times, batch.null_times} : batch.keys[f + 1];
-            const std::size_t width = filter.condition->width();
+        for (Filter& filter : filters_) {
             filter.keys.reserve(count);
-            filter.asked.reserve(2 * width * count);
+            const Column column = column_of(batch, filter.conjunct, filter.time);
             filter.condition->encode_keys(column, start, count, filter.keys.data(), nulls);
-            if (self_join_) {
-                filter.second = width * count;
-                filter.condition->partners(Side::right, filter.keys.data(), count, filter.asked.data());
-                filter.condition->partners(Side::left, filter.keys.data(), count,
-                                           filter.asked.data() + filter.second);
-            } else {
-                filter.condition->partners(batch.sides + start, filter.keys.data(), count,
-                                           filter.asked.data());
+        }
+    }
+
+    // Computes what each arrival of the group asks for.
+    void ask(Arriving arriving, std::size_t count) {
+        for (Filter& filter : filters_) {
+            const std::size_t asked = filter.condition->width() * count;
+            filter.asked.reserve(2 * asked);
+            if (!self_join_) {
+                filter.condition->partners(arriving, filter.keys.data(), count, filter.asked.data());
+                continue;
             }
+            filter.second = asked;
+            filter.condition->partners({nullptr, Side::right}, filter.keys.data(), count,
+                                       filter.asked.data());
+            filter.condition->partners({nullptr, Side::left}, filter.keys.data(), count,
+                                       filter.asked.data() + asked);
         }
     }
 
     // Stores the keys of arrival i, which has just got the next position of its side.
     void keep(Side side, std::size_t i) {
-        for (Filter& filter : filters_) filter.stored[static_cast<int>(side)].push(filter.keys[i]);
+        Key* row = stored_[static_cast<int>(side)].push(filters_.size());
+        for (const Filter& filter : filters_) *row++ = filter.keys[i];
     }
 
     // Stores the keys of a position once more, under the next one.
     void copy(Side side, std::uint64_t position) {
-        for (Filter& filter : filters_) {
-            Ring<Key>& stored = filter.stored[static_cast<int>(side)];
-            const Key key = stored[position - first_[static_cast<int>(side)]];
-            stored.push(key);
-        }
+        if (empty()) return;
+        Rows& stored = stored_[static_cast<int>(side)];
+        Key* row = stored.push(filters_.size());
+        const Key* from = stored.row(position - first_[static_cast<int>(side)], filters_.size());
+        std::copy_n(from, filters_.size(), row);
     }
 
     // Whether a self-join's arrival asks for the same on both sides.
@@ -73,72 +82,195 @@ class Filters {
         return true;
     }
 
-    // Leaves of each listed task's candidates those that pass all filters, and moves them together. The
-    // candidates stand in `matches` from `begin` on, in the order of the list.
+    // From now on candidates of this task are tested.
     template <class IndexKey>
-    void apply(Task<IndexKey>* tasks, const std::uint32_t* order, std::size_t count, const Place* places,
-               MatchList& matches, std::size_t begin) const {
-        std::uint32_t* found = matches.data();
-        std::size_t end = begin;
-        for (std::size_t i = 0; i < count; ++i) {
-            Task<IndexKey>& task = tasks[order[i]];
-            const int side = self_join_ || task.partner_is_left ? 0 : 1;
-            const std::uint64_t shift = places[task.arrival].first - first_[side];
-            const std::size_t start = end;
-            std::size_t from = task.found_from, to = task.found_to;
-            for (const Filter& filter : filters_) {
-                const std::size_t width = filter.condition->width();
-                const Interval<Key>* asked = filter.asked.data() + task.arrival * width +
-                                             (self_join_ && !task.partner_is_left ? filter.second : 0);
-                end = start;
-                for (std::size_t at = from; at < to; ++at) {
-                    const Key key = filter.stored[side][found[at] + shift];
-                    bool inside = asked[0].contains(key);
-                    for (std::size_t k = 1; k < width; ++k) inside |= asked[k].contains(key);
-                    found[end] = found[at];
-                    end += inside;
-                }
-                from = start;
-                to = end;
+    void begin(const Task<IndexKey>& task) {
+        const int side = self_join_ || task.partner_is_left ? 0 : 1;
+        tested_ = &stored_[side];
+        shift_ = tested_->head() + (task.visible.first - static_cast<std::uint32_t>(first_[side]));
+        Asked* out = asked_.data();
+        nothing_ = false;
+        for (const Filter& filter : filters_) {
+            const std::size_t width = filter.condition->width();
+            const Interval<Key>* asked = filter.asked.data() + task.arrival * width +
+                                         (self_join_ && !task.partner_is_left ? filter.second : 0);
+            nothing_ |= asked[0].empty();
+            for (std::size_t i = 0; i < width; ++i) {
+                const Interval<Key>& interval = asked[i].empty() ? asked[0] : asked[i];
+                *out++ = {interval.low, interval.high - interval.low};
             }
-            task.found_from = start;
-            task.found_to = end;
         }
-        matches.truncate(end);
+    }
+
+    // Leaves of these candidates, given by their relative positions, those that match. Returns how many.
+    std::size_t test(std::uint32_t* found, std::size_t count) const {
+        if (nothing_) return 0;
+        switch (asked_.size() == filters_.size() ? filters_.size() : 0) {
+            case 1:
+                return test_single<1>(found, count);
+            case 2:
+                return test_single<2>(found, count);
+            case 3:
+                return test_single<3>(found, count);
+            default:
+                return test_any(found, count);
+        }
     }
 
     void forget(Side side, std::uint64_t position) {
         std::uint64_t& first = first_[static_cast<int>(side)];
-        for (Filter& filter : filters_) filter.stored[static_cast<int>(side)].drop(position - first);
+        stored_[static_cast<int>(side)].drop(position - first);
         first = position;
     }
 
+    void load(Side side, std::uint64_t first) { first_[static_cast<int>(side)] = first; }
+
     std::size_t bytes() const {
-        std::size_t total = 0;
-        for (const Filter& filter : filters_)
-            total += filter.stored[0].bytes() + filter.stored[1].bytes() + filter.keys.bytes() +
-                     filter.asked.bytes();
+        std::size_t total = stored_[0].bytes() + stored_[1].bytes();
+        for (const Filter& filter : filters_) total += filter.keys.bytes() + filter.asked.bytes();
         return total;
     }
 
   private:
     struct Filter {
         std::unique_ptr<Condition<Key>> condition;
-        Ring<Key> stored[2] = {};  // of positions from first_ on
-        Buffer<Key> keys = {};     // of the group under way
+        std::size_t conjunct;
+        bool time;              // or the timestamps of an event window
+        Buffer<Key> keys = {};  // of the group under way
         Buffer<Interval<Key>> asked = {};
         std::size_t second = 0;  // where a self-join's intervals for right partners start
     };
 
-    static Bound offset(__int128 value) {
-        return {BoundKind::sum, static_cast<std::int64_t>(value >> 64), static_cast<std::uint64_t>(value),
-                0.0};
+    struct Asked {  // an interval as its start and how far it goes: one comparison decides
+        Key low;
+        Key span;
+
+        bool contains(Key key) const { return key - low <= span; }
+    };
+
+    // A ring of rows of equal width.
+    class Rows {
+      public:
+        std::uint32_t head() const { return static_cast<std::uint32_t>(head_); }
+        std::size_t mask() const { return mask_; }
+        const Key* data() const { return data_.data(); }
+        std::size_t bytes() const { return data_.bytes(); }
+        const Key* row(std::size_t i, std::size_t width) const {
+            return data_.data() + ((head_ + i) & mask_) * width;
+        }
+
+        Key* push(std::size_t width) {
+            if (size_ == capacity_) grow(width);
+            return data_.data() + ((head_ + size_++) & mask_) * width;
+        }
+
+        void drop(std::size_t count) {
+            head_ = (head_ + count) & mask_;
+            size_ -= count;
+        }
+
+      private:
+        void grow(std::size_t width) {
+            const std::size_t larger = std::max<std::size_t>(64, 2 * capacity_);
+            Buffer<Key> moved(larger * width);
+            for (std::size_t i = 0; i < size_; ++i)
+                std::copy_n(row(i, width), width, moved.data() + i * width);
+            data_ = std::move(moved);
+            head_ = 0;
+            capacity_ = larger;
+            mask_ = larger - 1;
+        }
+
+        Buffer<Key> data_;
+        std::size_t head_ = 0;
+        std::size_t size_ = 0;
+        std::size_t capacity_ = 0;
+        std::size_t mask_ = 0;
+    };
+
+    // Every condition is one interval, as nearly all are.
+    template <std::size_t kWidth>
+    std::size_t test_single(std::uint32_t* found, std::size_t count) const {
+        const Key* data = tested_->data();
+        const std::size_t mask = tested_->mask();
+        Asked asked[kWidth];
+        std::copy_n(asked_.data(), kWidth, asked);
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t candidate = found[i];
+            const Key* row = data + ((candidate + std::size_t{shift_}) & mask) * kWidth;
+            bool inside = true;
+            for (std::size_t k = 0; k < kWidth; ++k) inside &= asked[k].contains(row[k]);
+            found[kept] = candidate;
+            kept += inside;
+        }
+        return kept;
+    }
+
+    std::size_t test_any(std::uint32_t* found, std::size_t count) const {
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const Key* row =
+                tested_->data() + ((found[i] + std::size_t{shift_}) & tested_->mask()) * filters_.size();
+            bool all = true;
+            for (std::size_t f = 0, at = 0; f < filters_.size(); ++f) {
+                bool inside = false;
+                for (; at < ends_[f]; ++at) inside |= asked_[at].contains(row[f]);
+                all &= inside;
+            }
+            found[kept] = found[i];
+            kept += all;
+        }
+        return kept;
     }
 
     bool self_join_;
-    bool timed_ = false;
     std::vector<Filter> filters_;
+    std::vector<std::size_t> ends_;  // where each filter's intervals end in asked_
+    Rows stored_[2];                 // of positions from first_ on
     std::uint64_t first_[2] = {0, 0};
+
+    // The task under way.
+    const Rows* tested_ = nullptr;
+    std::uint32_t shift_ = 0;
+    bool nothing_ = false;  // one of the conditions holds for no key
+    std::vector<Asked> asked_;
+};
+
+// Collects the matches among the candidates of an index.
+class FilteredList {
+  public:
+    FilteredList(Filters& filters, MatchList& list) : filters_(filters), list_(list) {}
+
+    std::size_t size() const { return list_.size(); }
+
+    template <class Key>
+    void begin(Task<Key>& task) {
+        list_.begin(task);
+        filters_.begin(task);
+    }
+
+    void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        const std::size_t before = list_.size();
+        list_.positions(positions, count, visible);
+        test(before);
+    }
+
+    template <class Key>
+    void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
+                 Visible visible) {
+        const std::size_t before = list_.size();
+        list_.entries(keys, positions, count, interval, visible);
+        test(before);
+    }
+
+  private:
+    void test(std::size_t before) {
+        list_.truncate(before + filters_.test(list_.data() + before, list_.size() - before));
+    }
+
+    Filters& filters_;
+    MatchList& list_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -11,13 +11,18 @@ class ResultWriter {
 
     // Appends the matches of all tasks to `pairs`, or only counts them where it is null. Tasks stand in the
     // order of their arrivals; an arrival has several where it looks for several intervals, or may stand on
-    // either side of a pair (self-joins).
+    // either side of a pair (self-joins). With `ends`, ends[i] becomes the number of pairs up to arrival i.
     template <class Key>
     std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places, MatchList& matches,
-                        Pairs* pairs) {
+                        Pairs* pairs, std::uint64_t* ends = nullptr, std::size_t arrivals = 0) {
         if (pairs) pairs->reserve(matches.size());
         std::uint64_t total = 0;
+        std::size_t ended = 0;
+        const auto end_until = [&](std::size_t arrival) {
+            for (; ends && ended < arrival; ++ended) ends[ended] = pairs->size();
+        };
         for (std::size_t i = 0; i < count;) {
+            end_until(tasks[i].arrival);
             const Place& place = places[tasks[i].arrival];
             std::size_t end = i + 1;
             while (end < count && tasks[end].arrival == tasks[i].arrival) ++end;
@@ -25,6 +30,7 @@ class ResultWriter {
                                   : write_several(tasks + i, tasks + end, place, matches, pairs);
             i = end;
         }
+        end_until(arrivals);
         return total;
     }
 

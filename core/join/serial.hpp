@@ -7,6 +7,7 @@
 #include "../index/concept.hpp"
 #include "batch.hpp"
 #include "filter.hpp"
+#include "indexed.hpp"
 #include "result.hpp"
 #include "validate.hpp"
 
@@ -20,9 +21,9 @@ class SerialJoin final : public Engine {
   public:
     explicit SerialJoin(const JoinSpec& spec)
         : spec_(spec),
-          condition_(make_condition<Key>(spec.on[0])),
+          indexed_(make_indexed<Key>(spec)),
           filters_(spec),
-          window_(spec.window, spec.self_join),
+          window_(spec),
           writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
@@ -30,6 +31,7 @@ class SerialJoin final : public Engine {
         validate(batch, spec_, window_);
         broken_ = true;  // until the batch is through: memory may run out in the middle of it
         late_.clear();
+        finals_.clear();
         // What is tested or may be found twice after probing must be listed even to be counted.
         const bool listed = pairs || !filters_.empty() || spec_.self_join;
         std::uint64_t found = 0;
@@ -40,6 +42,7 @@ class SerialJoin final : public Engine {
             forget();
             start += count;
         }
+        window_.let_pass();
         renumber();
         matches_ += found;
         broken_ = false;
@@ -50,21 +53,42 @@ class SerialJoin final : public Engine {
 
     const std::vector<std::uint64_t>& renumbered(int side) const override { return renumbered_[side]; }
 
+    const Finals& finals() const override { return finals_; }
+
     void advance(std::int64_t to, int side) override {
-        if (broken_) throw BrokenJoin();
-        broken_ = true;
-        window_.advance(to, spec_.self_join ? Side::left : Side{static_cast<std::uint8_t>(side)});
-        forget();
-        renumber();
-        broken_ = false;
+        move_time([&] {
+            for (const Side each : kSides)
+                if (names(side, each)) window_.promise(to, each);
+        });
     }
 
     void idle(int side) override {
-        if (broken_) throw BrokenJoin();
+        move_time([&] {
+            for (const Side each : kSides)
+                if (names(side, each)) window_.rest(each);
+        });
+    }
+
+    JoinState state() const override {
+        JoinState state = window_.state();
+        state.matches = matches_;
+        return state;
+    }
+
+    std::vector<bool> unseen(int side) const override { return window_.unseen(side_of(side)); }
+
+    void load(const JoinState& state, const Stored (&sides)[2]) override {
         broken_ = true;
-        window_.idle(spec_.self_join ? Side::left : Side{static_cast<std::uint8_t>(side)});
-        forget();
-        renumber();
+        matches_ = state.matches;
+        window_.load(state);
+        for (const Side side : kSides) {
+            const int i = static_cast<int>(side);
+            const Stored& stored = sides[i];
+            filters_.load(side, state.sides[i].first);
+            event_first_[i] = state.sides[i].first;
+            for (std::size_t start = 0; start < stored.tuples.size; start += kLoad)
+                store(side, stored, start, std::min(kLoad, stored.tuples.size - start));
+        }
         broken_ = false;
     }
 
@@ -90,8 +114,8 @@ class SerialJoin final : public Engine {
             stats.watermark = static_cast<std::int64_t>(std::min<__int128>(watermark, Limits::max()));
         stats.latest = window_.latest();
         stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
-                              keys_.bytes() + nulls_.bytes() + intervals_.bytes() + places_.bytes() +
-                              tasks_.bytes() + sorter_.bytes() + writer_.bytes();
+                              ends_.bytes() + keys_.bytes() + nulls_.bytes() + intervals_.bytes() +
+                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes();
         return stats;
     }
 
@@ -103,6 +127,50 @@ class SerialJoin final : public Engine {
 
   private:
     static constexpr Side kSides[] = {Side::left, Side::right};
+    static constexpr std::size_t kLoad = 4096;  // tuples that are loaded together
+
+    static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
+
+    // Whether 0, 1 or 2 for both means this side; a self-join has only one.
+    bool names(int side, Side each) const {
+        if (spec_.self_join) return each == Side::left;
+        return side == 2 || side_of(side) == each;
+    }
+
+    template <class Move>
+    void move_time(Move move) {
+        if (broken_) throw BrokenJoin();
+        broken_ = true;
+        finals_.clear();
+        move();
+        window_.forget_dead();
+        note_finals(0, [](std::size_t) { return std::uint64_t{0}; });
+        forget();
+        renumber();
+        broken_ = false;
+    }
+
+    // Notes what became final with arrival `arrival`, or with a call of its own.
+    void end_finals(std::uint32_t arrival) {
+        std::vector<Window::Final>& finals = window_.finals();
+        if (finals.size() == final_arrivals_.size()) return;
+        std::sort(finals.begin() + static_cast<std::ptrdiff_t>(final_arrivals_.size()), finals.end());
+        final_arrivals_.resize(finals.size(), arrival);
+    }
+
+    // Hands over what became final; after(arrival) counts the pairs before it.
+    template <class After>
+    void note_finals(std::uint32_t arrival, After after) {
+        end_finals(arrival);
+        std::vector<Window::Final>& finals = window_.finals();
+        for (std::size_t i = 0; i < finals.size(); ++i) {
+            finals_.after.push_back(after(final_arrivals_[i]));
+            finals_.position.push_back(finals[i].position);
+            finals_.side.push_back(static_cast<std::uint8_t>(finals[i].side));
+        }
+        finals.clear();
+        final_arrivals_.clear();
+    }
 
     static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
 
@@ -129,8 +197,19 @@ class SerialJoin final : public Engine {
 
     std::uint64_t find_listed(const Batch& batch, std::size_t start, std::size_t count, Pairs* pairs) {
         list_.clear();
-        insert_and_probe(batch, start, count, list_);
-        return writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs);
+        if (filters_.empty()) {
+            insert_and_probe(batch, start, count, list_);
+        } else {
+            FilteredList filtered(filters_, list_);
+            insert_and_probe(batch, start, count, filtered);
+        }
+        if (window_.finals().empty())
+            return writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs);
+        ends_.reserve(count);
+        const std::uint64_t found =
+            writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs, ends_.data(), count);
+        note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
+        return found;
     }
 
     void forget() {
@@ -166,7 +245,7 @@ class SerialJoin final : public Engine {
 
     template <class Matches>
     void insert_and_probe(const Batch& batch, std::size_t start, std::size_t count, Matches& matches) {
-        if (count == 1 && task_count_ == 1 && !spec_.self_join) {
+        if (count == 1 && task_count_ == 1 && batch.store && !spec_.self_join) {
             insert_and_probe_one(side_of(batch, start), matches);
             return;
         }
@@ -177,26 +256,8 @@ class SerialJoin final : public Engine {
         for (const Side side : kSides) {
             const int i = static_cast<int>(side);
             if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
-            probe_filtered(index(side), order_[i].data(), order_count_[i], matches);
+            probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
         }
-    }
-
-    // Candidates are tested a few tasks at a time, so that they never pile up.
-    template <class Matches>
-    void probe_filtered(const Index& index, const std::uint32_t* order, std::size_t count, Matches& matches) {
-        if (filters_.empty()) return probe_all(index, tasks_.data(), order, count, matches);
-        for (std::size_t i = 0; i < count; i += kGroup) {
-            const std::size_t some = std::min(kGroup, count - i);
-            const std::size_t begin = matches.size();
-            probe_all(index, tasks_.data(), order + i, some, matches);
-            test(order + i, some, matches, begin);
-        }
-    }
-
-    template <class Matches>
-    void test(const std::uint32_t* order, std::size_t count, Matches& matches, std::size_t begin) {
-        if constexpr (std::is_same_v<Matches, MatchList>)
-            filters_.apply(tasks_.data(), order, count, places_.data(), matches, begin);
     }
 
     // Tuple by tuple: both indexes' memory is fetched before either is used.
@@ -206,7 +267,7 @@ class SerialJoin final : public Engine {
         Task<Key>& task = tasks_[0];
         Index& own = index(side);
         const Index& met = index(other(side));
-        task.found_from = 0;
+        matches.begin(task);
         if constexpr (AimedIndex<Index, Key>) {
             const auto insert_at = own.aim_insert(entry.key);
             const auto probe_at = met.aim_probe(task.interval);
@@ -217,35 +278,37 @@ class SerialJoin final : public Engine {
             met.probe(task.interval, task.visible, matches);
         }
         task.found_to = matches.size();
-        if (!filters_.empty()) test(order_[static_cast<int>(other(side))].data(), 1, matches, 0);
     }
 
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.
     void admit(const Batch& batch, std::size_t start, std::size_t count) {
         reserve(count);
         read(batch, start, count);
-        const std::size_t width = condition_->width();
+        const std::size_t width = indexed_->width();
+        const bool event = spec_.window.kind == WindowKind::event;
+        const bool placed = batch.store || spec_.window.kind == WindowKind::rows;
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::size_t row = start + i;
             const Side side = spec_.self_join ? Side::left : side_of(batch, row);
-            bool null = nulls_[i], timed = false;
+            bool timed = false;
             std::int64_t time = 0;
             if (spec_.window.kind != WindowKind::rows) {
                 timed = !batch.null_times || !batch.null_times[row];
                 time = batch.times[row];
-                null |= !timed;
-                if (spec_.window.kind == WindowKind::event && timed && window_.refuse(side, time)) {
+                if (event && timed && window_.refuse(side, time)) {
                     late_.push_back(static_cast<std::uint32_t>(row));
                     continue;
                 }
             }
-            const Place place = window_.admit(side, time, timed, null);
+            const bool null = nulls_[i] || (spec_.window.kind != WindowKind::rows && !timed);
+            const Place place = window_.admit(side, time, {timed, null, batch.store});
             places_[i] = place;
-            if (!filters_.empty()) filters_.keep(side, i);
-            if (spec_.window.kind == WindowKind::event) event_keys_[static_cast<int>(side)].push(keys_[i]);
-            if (null) continue;
+            end_finals(i);
             const int own = static_cast<int>(side);
-            entries_[own][entry_count_[own]++] = {keys_[i], low_bits(place.position)};
+            if (placed && !filters_.empty()) filters_.keep(side, i);
+            if (placed && event) event_keys_[own].push(keys_[i]);
+            if (null) continue;
+            if (batch.store) entries_[own][entry_count_[own]++] = {keys_[i], low_bits(place.position)};
             if (place.first == place.last) continue;
             const Interval<Key>* asked = intervals_.data() + i * width;
             add_tasks(asked, width, place, i, spec_.self_join || side == Side::right);
@@ -254,18 +317,39 @@ class SerialJoin final : public Engine {
         }
     }
 
-    void read(const Batch& batch, std::size_t start, std::size_t count) {
+    void encode(const Batch& batch, std::size_t start, std::size_t count) {
         std::fill_n(nulls_.data(), count, false);
-        condition_->encode_keys(batch.keys[0], start, count, keys_.data(), nulls_.data());
+        indexed_->read(batch, start, count, keys_.data(), nulls_.data());
         if (!filters_.empty()) filters_.read(batch, start, count, nulls_.data());
-        if (spec_.self_join) {
-            // Earlier tuples are looked for as left partners; the second half asks for right ones.
-            condition_->partners(Side::right, keys_.data(), count, intervals_.data());
-            condition_->partners(Side::left, keys_.data(), count,
-                                 intervals_.data() + condition_->width() * count);
-        } else {
-            condition_->partners(batch.sides + start, keys_.data(), count, intervals_.data());
+    }
+
+    void read(const Batch& batch, std::size_t start, std::size_t count) {
+        encode(batch, start, count);
+        const Arriving arriving{spec_.self_join ? nullptr : batch.sides + start, Side::right};
+        if (!filters_.empty()) filters_.ask(arriving, count);
+        indexed_->partners(arriving, keys_.data(), count, intervals_.data());
+        if (spec_.self_join)  // earlier tuples are looked for as left partners first, then as right ones
+            indexed_->partners({nullptr, Side::left}, keys_.data(), count,
+                               intervals_.data() + indexed_->width() * count);
+    }
+
+    // Takes up tuples of a state: they get their positions and meet nobody.
+    void store(Side side, const Stored& stored, std::size_t start, std::size_t count) {
+        reserve(count);
+        encode(stored.tuples, start, count);
+        const int own = static_cast<int>(side);
+        const bool times = spec_.window.kind != WindowKind::rows;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t row = start + i;
+            const bool timed = times && !(stored.tuples.null_times && stored.tuples.null_times[row]);
+            const bool unseen = nulls_[i] || stored.unseen[row] || (times && !timed);
+            const std::uint64_t position = window_.next(side);
+            const bool met = window_.store(side, times ? stored.tuples.times[row] : 0, timed, unseen);
+            if (!filters_.empty()) filters_.keep(side, i);
+            if (spec_.window.kind == WindowKind::event) event_keys_[own].push(keys_[i]);
+            if (met) entries_[own][entry_count_[own]++] = {keys_[i], low_bits(position)};
         }
+        insert_all(index_[own], entries_[own].data(), entry_count_[own]);
     }
 
     // Whether an arrival of a self-join asks for the same as either side: then once is enough.
@@ -291,7 +375,7 @@ class SerialJoin final : public Engine {
         task_count_ = 0;
         for (int i = 0; i < 2; ++i) entry_count_[i] = order_count_[i] = 0;
         if (count <= places_.capacity()) return;
-        const std::size_t most_tasks = (spec_.self_join ? 2 : 1) * condition_->width() * count;
+        const std::size_t most_tasks = (spec_.self_join ? 2 : 1) * indexed_->width() * count;
         keys_.reserve(count);
         nulls_.reserve(count);
         intervals_.reserve(most_tasks);
@@ -304,7 +388,7 @@ class SerialJoin final : public Engine {
     }
 
     JoinSpec spec_;
-    std::unique_ptr<Condition<Key>> condition_;
+    std::unique_ptr<Indexed<Key>> indexed_;
     Filters filters_;
     Window window_;
     Index index_[2];  // a self-join uses the first only
@@ -312,6 +396,7 @@ class SerialJoin final : public Engine {
     bool broken_ = false;
     std::vector<std::uint32_t> late_;
     std::vector<std::uint64_t> renumbered_[2];
+    Finals finals_;
     Ring<Key> event_keys_[2];  // event windows: of positions from event_first_ on, for renumbering
     std::uint64_t event_first_[2] = {0, 0};
 
@@ -320,6 +405,8 @@ class SerialJoin final : public Engine {
     Buffer<bool> nulls_;
     Buffer<Interval<Key>> intervals_;
     Buffer<Place> places_;
+    Buffer<std::uint64_t> ends_;                 // pairs up to each arrival, where some became final
+    std::vector<std::uint32_t> final_arrivals_;  // with which arrival each of window_.finals() became so
     Buffer<Task<Key>> tasks_;
     std::size_t task_count_ = 0;
     Buffer<Entry<Key>> entries_[2];  // to insert, by own side

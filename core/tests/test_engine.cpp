@@ -80,7 +80,13 @@ static WindowSpec within(std::uint64_t duration) {
 
 static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int upper, bool self_join,
                      std::uint32_t group) {
-    return {{{KeyType::int32, {{bound(lower), bound(upper)}}}}, index, window, self_join, true, group};
+    JoinSpec spec;
+    spec.on = {{KeyType::int32, {{bound(lower), bound(upper)}}}};
+    spec.index = index;
+    spec.window = window;
+    spec.self_join = self_join;
+    spec.group = group;
+    return spec;
 }
 
 TEST(all_levels_indexes_windows_and_groups) {

@@ -163,11 +163,11 @@ TEST(overlapping_ranges_are_joined) {
     const UnionCondition<std::int32_t> condition({{sum(-5), sum(5)}, {sum(3), sum(8)}, {sum(20), sum(35)}});
     const std::uint32_t key = encode(std::int32_t{100});
     Interval<std::uint32_t> found[3];
-    condition.partners(Side::left, &key, 1, found);
+    condition.partners({nullptr, Side::left}, &key, 1, found);
     CHECK(decode<std::int32_t>(found[0].low) == 95 && decode<std::int32_t>(found[0].high) == 108);
     CHECK(decode<std::int32_t>(found[1].low) == 120 && decode<std::int32_t>(found[1].high) == 135);
     CHECK(found[2].empty());
-    condition.partners(Side::right, &key, 1, found);
+    condition.partners({nullptr, Side::right}, &key, 1, found);
     CHECK(decode<std::int32_t>(found[0].low) == 65 && decode<std::int32_t>(found[0].high) == 80);
     CHECK(decode<std::int32_t>(found[1].low) == 92 && decode<std::int32_t>(found[1].high) == 105);
     CHECK(found[2].empty());

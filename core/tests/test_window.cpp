@@ -33,15 +33,23 @@ static WindowSpec event(std::int64_t before, std::int64_t after, std::uint64_t l
     return spec;
 }
 
+static JoinSpec join(const WindowSpec& window, bool self_join) {
+    JoinSpec spec;
+    spec.window = window;
+    spec.self_join = self_join;
+    spec.finals[0] = spec.finals[1] = !self_join;
+    return spec;
+}
+
 TEST(count_window_keeps_each_side_apart) {
-    Window window(rows(2, 3), false);
-    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, true, false);
-    const Place place = window.admit(Side::right, 0, true, false);
+    Window window(join(rows(2, 3), false));
+    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, {true, false, true});
+    const Place place = window.admit(Side::right, 0, {true, false, true});
     CHECK_EQUAL(place.position, 0u);
     CHECK_EQUAL(place.first, 3u);
     CHECK_EQUAL(place.last, 5u);
-    for (int i = 0; i < 9; ++i) window.admit(Side::right, 0, true, false);
-    const Place next = window.admit(Side::left, 0, true, false);
+    for (int i = 0; i < 9; ++i) window.admit(Side::right, 0, {true, false, true});
+    const Place next = window.admit(Side::left, 0, {true, false, true});
     CHECK_EQUAL(next.first, 7u);
     CHECK_EQUAL(next.last, 10u);
     CHECK_EQUAL(window.stored(Side::left), 2u);
@@ -49,94 +57,94 @@ TEST(count_window_keeps_each_side_apart) {
 }
 
 TEST(time_window_is_closed_at_its_old_end) {
-    Window window(within(10), false);
-    window.admit(Side::left, 0, true, false);
-    window.admit(Side::left, 1, true, false);
-    CHECK_EQUAL(window.admit(Side::right, 10, true, false).first, 0u);
-    CHECK_EQUAL(window.admit(Side::right, 11, true, false).first, 1u);
+    Window window(join(within(10), false));
+    window.admit(Side::left, 0, {true, false, true});
+    window.admit(Side::left, 1, {true, false, true});
+    CHECK_EQUAL(window.admit(Side::right, 10, {true, false, true}).first, 0u);
+    CHECK_EQUAL(window.admit(Side::right, 11, {true, false, true}).first, 1u);
     CHECK_EQUAL(window.stored(Side::left), 1u);
     CHECK_EQUAL(window.stored(Side::right), 2u);
 }
 
 TEST(time_window_over_the_whole_range) {
     using Limits = std::numeric_limits<std::int64_t>;
-    Window window(within(std::numeric_limits<std::uint64_t>::max()), false);
-    window.admit(Side::left, Limits::min(), true, false);
-    CHECK_EQUAL(window.admit(Side::right, Limits::max(), true, false).first, 0u);
-    Window shorter(within(std::numeric_limits<std::uint64_t>::max() - 1), false);
-    shorter.admit(Side::left, Limits::min(), true, false);
-    CHECK_EQUAL(shorter.admit(Side::right, Limits::max(), true, false).first, 1u);
+    Window window(join(within(std::numeric_limits<std::uint64_t>::max()), false));
+    window.admit(Side::left, Limits::min(), {true, false, true});
+    CHECK_EQUAL(window.admit(Side::right, Limits::max(), {true, false, true}).first, 0u);
+    Window shorter(join(within(std::numeric_limits<std::uint64_t>::max() - 1), false));
+    shorter.admit(Side::left, Limits::min(), {true, false, true});
+    CHECK_EQUAL(shorter.admit(Side::right, Limits::max(), {true, false, true}).first, 1u);
 }
 
 TEST(nulls_take_a_place_but_are_not_stored) {
-    Window window(rows(4, 4), false);
-    for (int i = 0; i < 100; ++i) window.admit(Side::left, 0, true, i % 2 == 0);
+    Window window(join(rows(4, 4), false));
+    for (int i = 0; i < 100; ++i) window.admit(Side::left, 0, {true, i % 2 == 0, true});
     CHECK_EQUAL(window.nulls(Side::left), 50u);
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.next(Side::left), 100u);
 }
 
 TEST(self_join_sees_its_own_past) {
-    Window window(rows(3, 3), true);
-    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, true, false);
-    const Place place = window.admit(Side::left, 0, true, false);
+    Window window(join(rows(3, 3), true));
+    for (int i = 0; i < 5; ++i) window.admit(Side::left, 0, {true, false, true});
+    const Place place = window.admit(Side::left, 0, {true, false, true});
     CHECK_EQUAL(place.position, 5u);
     CHECK_EQUAL(place.first, 2u);
     CHECK_EQUAL(place.last, 5u);
 }
 
 TEST(self_purging_waits_for_its_own_side) {
-    Window window(within(10, true), false);
-    window.admit(Side::left, 0, true, false);
-    CHECK_EQUAL(window.admit(Side::right, 50, true, false).last, 1u);
-    CHECK_EQUAL(window.admit(Side::right, 50, true, false).first, 0u);
-    window.admit(Side::left, 51, true, false);
-    CHECK_EQUAL(window.admit(Side::right, 51, true, false).first, 1u);
+    Window window(join(within(10, true), false));
+    window.admit(Side::left, 0, {true, false, true});
+    CHECK_EQUAL(window.admit(Side::right, 50, {true, false, true}).last, 1u);
+    CHECK_EQUAL(window.admit(Side::right, 50, {true, false, true}).first, 0u);
+    window.admit(Side::left, 51, {true, false, true});
+    CHECK_EQUAL(window.admit(Side::right, 51, {true, false, true}).first, 1u);
 }
 
 TEST(watermark_is_the_least_of_both_sides) {
-    Window window(event(5, 5, 2), false);
-    window.admit(Side::left, 100, true, false);
+    Window window(join(event(5, 5, 2), false));
+    window.admit(Side::left, 100, {true, false, true});
     CHECK(!window.watermark().known());
-    window.admit(Side::right, 50, true, false);
+    window.admit(Side::right, 50, {true, false, true});
     CHECK(window.watermark().at() == 48);
     CHECK(window.refuse(Side::left, 48));
     CHECK(!window.refuse(Side::left, 49));
     CHECK_EQUAL(window.late(Side::left), 1u);
-    window.idle(Side::right);
+    window.rest(Side::right), window.forget_dead();
     CHECK(window.watermark().at() == 98);
-    window.admit(Side::right, 99, true, false);  // wakes the side; the watermark does not go back
+    window.admit(Side::right, 99, {true, false, true});  // wakes the side; the watermark does not go back
     CHECK(window.watermark().at() == 98);
-    window.advance(200, Side::left);
-    window.advance(150, Side::right);
+    window.promise(200, Side::left), window.forget_dead();
+    window.promise(150, Side::right), window.forget_dead();
     CHECK(window.watermark().at() == 150);
 }
 
 TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
-    Window window(event(5, 10, 0), false);
-    for (const int time : {30, 1, 2, 3}) window.admit(Side::left, time, true, false);
-    window.admit(Side::right, 12, true, false);  // watermark 12: left 1 and 2 are gone, 3 + 10 is not
+    Window window(join(event(5, 10, 0), false));
+    for (const int time : {30, 1, 2, 3}) window.admit(Side::left, time, {true, false, true});
+    window.admit(Side::right, 12, {true, false, true});  // watermark 12: left 1 and 2 are gone, 3 + 10 is not
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.stored(Side::right), 1u);
     CHECK_EQUAL(window.first(Side::left), 0u);  // the oldest one lives on
-    window.advance(40, Side::left);
-    window.advance(40, Side::right);
+    window.promise(40, Side::left), window.forget_dead();
+    window.promise(40, Side::right), window.forget_dead();
     CHECK_EQUAL(window.stored(Side::left), 0u);
     CHECK_EQUAL(window.first(Side::left), 4u);
     CHECK_EQUAL(window.stored(Side::right), 0u);
 }
 
 TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {
-    Window window(event(5, 5, 0), false);
-    window.admit(Side::left, 1'000'000, true, false);  // lives long and holds the others back
-    window.admit(Side::left, 1, true, true);           // null: never alive, whatever its time
-    for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, true, false);
+    Window window(join(event(5, 5, 0), false));
+    window.admit(Side::left, 1'000'000, {true, false, true});  // lives long and holds the others back
+    window.admit(Side::left, 1, {true, true, true});           // null: never alive, whatever its time
+    for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, {true, false, true});
     CHECK(!window.wasteful(Side::left));
-    window.advance(4000, Side::left);
-    window.advance(4000, Side::right);
+    window.promise(4000, Side::left), window.forget_dead();
+    window.promise(4000, Side::right), window.forget_dead();
     CHECK_EQUAL(window.first(Side::left), 0u);
     CHECK(!window.wasteful(Side::left));
-    window.advance(4990, Side::right);
+    window.promise(4990, Side::right), window.forget_dead();
     CHECK(window.wasteful(Side::left));
     const auto living = window.renumber(Side::left);
     CHECK_EQUAL(living.size(), window.stored(Side::left));
@@ -149,8 +157,8 @@ TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {
 }
 
 TEST(nulls_never_come_alive) {
-    Window window(event(5, 5, 0), false);  // one silent side: no watermark
-    for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, i % 2 == 0, true);
+    Window window(join(event(5, 5, 0), false));  // one silent side: no watermark
+    for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, {i % 2 == 0, true, true});
     CHECK(window.wasteful(Side::left));
     CHECK_EQUAL(window.renumber(Side::left).size(), 0u);
     CHECK(!window.wasteful(Side::left));
@@ -158,9 +166,9 @@ TEST(nulls_never_come_alive) {
 
 TEST(watermark_at_the_ends_of_time) {
     using Limits = std::numeric_limits<std::int64_t>;
-    Window window(event(Limits::max(), Limits::max(), Limits::max()), false);
-    window.admit(Side::left, Limits::min(), true, false);
-    window.admit(Side::right, Limits::min(), true, false);
+    Window window(join(event(Limits::max(), Limits::max(), Limits::max()), false));
+    window.admit(Side::left, Limits::min(), {true, false, true});
+    window.admit(Side::right, Limits::min(), {true, false, true});
     CHECK(window.watermark().known());
     CHECK(!window.refuse(Side::left, Limits::min()));
     CHECK_EQUAL(window.stored(Side::left), 1u);

@@ -1,11 +1,11 @@
 """An engine: a native join bound to the columns of two Arrow schemas.
 
 It reads keys and timestamps out of tables and gives positions back; rows are the business of the RowStores
-beside it. While only one side has shown its columns, the other side's types are guessed, and the engine
-remembers what it was told: when the guess was wrong, a new engine is told the same.
+beside it. A new engine can go on where another one stands, from its state and the rows: after a restore, and
+when the types of a side turn out to be others than were guessed.
 """
 
-from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,28 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import OrderError, SpecError, StateError
 from slidejoin.keys import BoundSpec
-from slidejoin.native import native_join
+from slidejoin.native import native_join, native_state, read_state
 from slidejoin.plan import Plan, plan
 from slidejoin.result import RowStore
 from slidejoin.window import Interval, Rows
 
 _SIDES = ("left", "right")
+BOTH = 2  # for advance
 
 
 class Engine:
-    """A native join bound to columns. Until both sides are known it remembers what it was told."""
+    """A native join bound to columns.
 
-    def __init__(self, bound: BoundSpec, complete: bool) -> None:
+    Parameters
+    ----------
+    bound : BoundSpec
+        The join and the types of its columns.
+    finals : (bool, bool)
+        Of which sides it tells the rows that became final.
+    """
+
+    def __init__(self, bound: BoundSpec, finals: tuple[bool, bool]) -> None:
         self.bound = bound
-        self.complete = complete
         self.plan: Plan = plan(bound)
         spec = bound.spec
         self.native = native_join(
@@ -37,10 +45,12 @@ class Engine:
             self_join=spec.self_join,
             ordered=spec.order == "full",
             group=self.plan.group,
+            equalities=self.plan.equalities,
+            banded=self.plan.banded,
+            finals=finals,
         )
-        self._told: list[Callable[[Engine], object]] = []
-        self._rested: tuple[int, int] | None = None  # the last idle side told, and how much was told then
-        self.told_bytes = 0
+        # The latest promises as they were given: in a finer unit they may mean more.
+        self.promised: list[Fraction | None] = [None, None]
 
     def read(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> tuple[list[Any], Any, Any]:
         """The keys and timestamps of a batch, in the order of arrival."""
@@ -50,10 +60,12 @@ class Engine:
             times, nulls = _merged(sides, {i: self.bound.time.extract(t, i) for i, t in tables.items()})
         return keys, times, nulls
 
-    def push(self, sides: NDArray[np.uint8], columns: tuple[list[Any], Any, Any]) -> tuple[Any, Any, Any]:
+    def push(
+        self, sides: NDArray[np.uint8], columns: tuple[list[Any], Any, Any], store: bool = True
+    ) -> tuple[Any, Any, Any]:
         """Join a batch: positions of its matches, numbers of its late rows."""
         try:
-            return self.native.push_rows(sides, *columns)
+            return self.native.push_rows(sides, *columns, store)
         except OrderError:
             raise OrderError(self._disorder(sides, *columns[1:])) from None
 
@@ -75,31 +87,54 @@ class Engine:
         )
 
     def advance(self, to: Any, side: int) -> None:
-        """Move a side's progress to a point in time."""
-        self._advance(to, side)
-        self._tell(lambda engine: engine._advance(to, side))
-
-    def _advance(self, to: Any, side: int) -> None:
+        """Move the progress of a side, or of ``BOTH``, to a point in time."""
         assert self.bound.time is not None
-        self.native.advance(self.bound.time.to_number(to), side)
+        exact, number = self.bound.time.to_instant(to), self.bound.time.to_number(to)
+        self.native.advance(number, side)
+        for i in (0, 1) if side == BOTH else (side,):
+            promised = self.promised[i]
+            self.promised[i] = exact if promised is None else max(promised, exact)
 
-    def idle(self, side: int) -> None:
-        """Let a side no longer hold the watermark back."""
-        self.native.idle(side)
-        if self._rested != (side, len(self._told)):  # told twice in a row it means the same
-            self._tell(lambda engine: engine.native.idle(side))
-            self._rested = (side, len(self._told))
+    def state(self) -> dict[str, Any]:
+        """All but the rows, as JSON values; :meth:`load` reads it."""
+        promised = [None if p is None else str(p) for p in self.promised]
+        return {"native": read_state(self.native), "promised": promised}
 
-    def remember(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], *, known: bool) -> None:
-        """Note a batch that was joined, unless both sides are known: a copy of its keys and timestamps."""
-        if known:
-            self.complete = True
-            self._told.clear()
-            self.told_bytes = 0
-            return
-        copies = {i: _copied(table.select(self._columns(i))) for i, table in tables.items()}
-        self.told_bytes += sum(table.nbytes for table in copies.values()) + sides.nbytes
-        self._tell(lambda engine: engine.push(sides, engine.read(sides, copies)))
+    def load(
+        self,
+        state: dict[str, Any],
+        stores: list[RowStore | None],
+        unseen: list[NDArray[np.bool_]],
+        finer: int = 1,
+    ) -> None:
+        """Go on from a state whose rows are in the stores.
+
+        Parameters
+        ----------
+        unseen : list of arrays of bool
+            For each side, which of its rows no arrival may meet.
+        finer : int
+            How many units of time make one of the state's.
+        """
+        self.promised = [None if p is None else Fraction(p) for p in state["promised"]]
+        held = []
+        for i, store in enumerate(stores):
+            part = state["native"][_SIDES[i]]
+            held.append(self._held(i, store, part["first"], part["next"], unseen[i]))
+        self.native.load(native_state(state["native"], finer), *held)
+
+    def _held(
+        self, side: int, store: RowStore | None, first: int, after: int, unseen: NDArray[np.bool_]
+    ) -> tuple[Any, ...]:
+        if store is None:
+            keys: list[Any] = [(np.empty(0, key.key), None) for key in self.plan.keys]
+            times, nulls = (None, None) if self.bound.time is None else (np.empty(0, np.int64), None)
+        else:
+            names = self._columns(side)
+            positions = np.arange(first, after)
+            table = pa.table({name: store.take_column(name, positions) for name in names})
+            keys, times, nulls = self.read(np.full(len(positions), side, np.uint8), {side: table})
+        return keys, times, nulls, unseen
 
     def _columns(self, side: int) -> list[str]:
         """The columns of a side that a join looks at."""
@@ -107,11 +142,6 @@ class Engine:
         if self.bound.time is not None:
             names[(self.bound.time.left, self.bound.time.right)[side]] = None
         return list(names)
-
-    def replay(self, earlier: "Engine") -> None:
-        """Do again what an engine was told that had guessed the types of a side."""
-        for tell in earlier._told:
-            tell(self)
 
     def check(self, stores: list[RowStore | None]) -> None:
         """Verify the index, and that the rows kept are those that it holds."""
@@ -124,10 +154,6 @@ class Engine:
                 raise StateError(
                     f"{side}: rows {store.first} to {store.next} are kept, the index has {stats}"
                 )
-
-    def _tell(self, what: "Callable[[Engine], object]") -> None:
-        if not self.complete:
-            self._told.append(what)
 
 
 def _core_window(bound: BoundSpec) -> dict[str, Any]:
@@ -165,11 +191,3 @@ def _merged(
         if nulls is not None and mask is not None:
             nulls[here] = mask
     return values, nulls
-
-
-def _copied(table: pa.Table) -> pa.Table:
-    """The same rows in memory of their own, which nobody else can change."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()

@@ -22,7 +22,7 @@ class CapacityError(Error):
 
 
 class StateError(Error):
-    """The state of a join is unusable: a broken invariant, or memory ran out in the middle of a batch."""
+    """The state of a join is unusable: an unreadable snapshot, a broken invariant, memory that ran out."""
 
 
 class UsageError(Error, RuntimeError):

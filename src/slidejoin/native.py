@@ -20,15 +20,23 @@ def native_join(
     self_join: bool,
     ordered: bool = True,
     group: int,
+    equalities: int = 0,
+    banded: str = "conjunct",
+    finals: tuple[bool, bool] = (False, False),
 ) -> _core.NativeJoin:
     """Make a join of the core on the current instruction set.
 
     Parameters
     ----------
     on : sequence of (key type, ranges)
-        The conjuncts; the first one is indexed.
+        The conjuncts; by default the first one is indexed.
     window : dict
         The core's arguments for a window: ``window`` (rows, time or event) and its numbers.
+    equalities, banded
+        The first so many conjuncts are equalities and indexed together, with the ``"conjunct"`` behind them,
+        the ``"time"`` of an event window, or ``"none"``.
+    finals
+        Of which sides the join tells the tuples that no arrival can meet any more.
     """
     conjuncts = [(key, [(_end(lower), _end(upper)) for lower, upper in ranges]) for key, ranges in on]
     return _core.NativeJoin(
@@ -38,8 +46,47 @@ def native_join(
         sorted=ordered,
         group=group,
         level=isa.current(),
+        equalities=equalities,
+        banded=banded,
+        finals=finals,
         **window,
     )
+
+
+# Times in the state of a native join are numbers of up to 128 bits, or None for "never".
+_TIMES = ("latest", "watermark", "progress")
+
+
+def read_state(join: _core.NativeJoin) -> dict[str, Any]:
+    """The state of a join without its tuples, as JSON values."""
+
+    def plain(part: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: plain(value)
+            if isinstance(value, dict)
+            else value
+            if name not in _TIMES or value is None
+            else value[0] << 64 | value[1]
+            for name, value in part.items()
+        }
+
+    return plain(join.state())
+
+
+def native_state(state: dict[str, Any], finer: int = 1) -> dict[str, Any]:
+    """The same in the core's spelling, with times in a unit that is so many times finer."""
+
+    def spelled(part: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: spelled(value)
+            if isinstance(value, dict)
+            else value
+            if name not in _TIMES or value is None
+            else (value * finer >> 64, value * finer & (2**64 - 1))
+            for name, value in part.items()
+        }
+
+    return spelled(state)
 
 
 def _end(bound: Bound) -> tuple[int, int, int, float]:

@@ -1,6 +1,7 @@
-"""The plan of a join: which conjunct is indexed and by what, and how that is explained to a reader."""
+"""The plan of a join: which conjuncts are indexed and by what, and how that is explained to a reader."""
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ from slidejoin.keys import BoundKey, BoundSpec
 from slidejoin.spec import JoinSpec, check_index
 from slidejoin.window import Interval, Rows, Window, format_duration
 
-# Conjuncts that leave fewer candidates first: an index on one of them has the least to scan.
+# Conjuncts that leave fewer candidates first: an index on them has the least to scan.
 _RANK = {"equal": 0, "band": 1, "bands": 1, "not_equal": 3}
 _COMPARISON_RANK = 2
 
@@ -17,17 +18,42 @@ GROUP = 4096
 
 @dataclass(frozen=True)
 class Plan:
-    """How a join runs: the order of its conjuncts, the first one indexed, and by what."""
+    """How a join runs: the order of its conjuncts, which of them are indexed together, and by what.
+
+    The index takes the first ``equalities`` conjuncts and one band: the ``"conjunct"`` behind them, the
+    ``"time"`` of an interval window, or ``"none"``.
+    """
 
     keys: tuple[BoundKey, ...]
+    equalities: int
+    banded: str
     index: str
     group: int = GROUP
 
+    @property
+    def indexed(self) -> tuple[BoundKey, ...]:
+        """The conjuncts in the index, besides the time."""
+        return self.keys[: self.equalities + (self.banded == "conjunct")]
+
 
 def plan(bound: BoundSpec) -> Plan:
-    """Choose the indexed conjunct and the index; the other conjuncts filter its candidates."""
+    """Choose what is indexed: all equalities with the first band, and by time where there is no band.
+
+    A comparison such as ``less`` leaves half of a window as candidates, so it is indexed only where there is
+    nothing better.
+    """
     keys = sorted(bound.keys, key=lambda key: _RANK.get(key.op, _COMPARISON_RANK))
-    return Plan(tuple(keys), check_index(bound.spec.index, bound.spec.window))
+    equalities = sum(key.op == "equal" for key in keys)
+    has_band = any(_RANK.get(key.op) == 1 for key in keys)
+    if has_band:
+        banded = "conjunct"
+    elif isinstance(bound.spec.window, Interval):
+        banded = "time"
+    elif equalities > 1:
+        banded = "none"
+    else:
+        equalities, banded = 0, "conjunct"
+    return Plan(tuple(keys), equalities, banded, check_index(bound.spec.index, bound.spec.window))
 
 
 class Explanation:
@@ -47,7 +73,13 @@ class Explanation:
         return f"<table>{rows}</table>"
 
 
-def explain(spec: JoinSpec, chosen: Plan | None, stats: dict[str, Any], closed: str = "") -> Explanation:
+def explain(
+    spec: JoinSpec,
+    chosen: Plan | None,
+    stats: dict[str, Any],
+    closed: str = "",
+    sources: Sequence[tuple[str, str]] = (),
+) -> Explanation:
     """Say what a join does and how, as far as its columns are known."""
     lines = [("join", f"{spec.how}{', self-join' if spec.self_join else ''} on {spec.on!r}")]
     if closed:
@@ -55,9 +87,15 @@ def explain(spec: JoinSpec, chosen: Plan | None, stats: dict[str, Any], closed: 
     elif chosen is None:
         lines.append(("index", "not chosen yet: the types of the keys are known with the first batch"))
     else:
-        first, *others = chosen.keys
-        lines.append(("indexed", f"by {chosen.index}: {_condition(first)}"))
-        lines += [("filtered", f"among its candidates: {_condition(key)}") for key in others]
+        indexed = [_condition(key) for key in chosen.indexed]
+        time = [f"the interval of {' and '.join(dict.fromkeys(spec.time or ()))}"]
+        by_time = isinstance(spec.window, Interval) and chosen.banded == "time"
+        together = " together with ".join(indexed + (time if by_time else []))
+        lines.append(("indexed", f"by {chosen.index}: {together}"))
+        others = [_condition(key) for key in chosen.keys[len(indexed) :]]
+        if isinstance(spec.window, Interval) and not by_time:
+            others += time
+        lines += [("filtered", f"as candidates are found: {condition}") for condition in others]
     lines.append(("window", _window(spec.window)))
     lines.append(("state", _state(spec)))
     lines.append(
@@ -65,6 +103,7 @@ def explain(spec: JoinSpec, chosen: Plan | None, stats: dict[str, Any], closed: 
                 f"{stats['memory_bytes'] / 1e6:.1f} MB")
     )  # fmt: skip
     lines.append(("order", spec.order))
+    lines += sources
     return Explanation(lines)
 
 

@@ -478,7 +478,9 @@ class ReadyOrder:
     the tuple before it in its stream.
 
     A stream that is added late or was idle may bring a tuple that sorts before one already handed
-    out; that is an error.
+    out. That is an error; with `strict=False`, for an `Interval`, which takes its rows in any order,
+    the tuple is handed out at once instead, and waits for nothing. What counts as handed out, the
+    greatest place so far, never goes back.
 
     Examples
     --------
@@ -487,7 +489,8 @@ class ReadyOrder:
     ([], [Arrival(side=0, key='a', ts=5, store=True)])
     """
 
-    def __init__(self, streams: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, streams: Iterable[tuple[int, int]] = (), strict: bool = True) -> None:
+        self._strict = strict
         self._streams: dict[tuple[int, int], _Stream] = {}
         self._waiting: list[tuple[tuple[float, int, int, int], Arrival]] = []
         self._last_released: tuple[float, int, int, int] | None = None
@@ -507,7 +510,7 @@ class ReadyOrder:
         place = (ts, arrival.side, stream, source.delivered)
         if ts < source.latest:
             raise ValueError(f"timestamp {ts} after {source.latest} in one stream; sort the stream")
-        if self._last_released is not None and place < self._last_released:
+        if self._strict and self._is_too_late(place):
             raise ValueError(f"{place} came after {self._last_released} was handed out")
         source.latest = ts
         source.delivered += 1
@@ -533,6 +536,9 @@ class ReadyOrder:
             raise ValueError(f"stream {stream} of side {side} is not open")
         return source
 
+    def _is_too_late(self, place: tuple[float, int, int, int]) -> bool:
+        return self._last_released is not None and place < self._last_released
+
     def _is_ready(self, ts: float, side: int, stream: int) -> bool:
         others = {name: s for name, s in self._streams.items() if name != (side, stream)}
         return all(
@@ -543,10 +549,15 @@ class ReadyOrder:
 
     def _release(self) -> list[Arrival]:
         self._waiting.sort(key=operator.itemgetter(0))
-        ready = [(place, arrival) for place, arrival in self._waiting if self._is_ready(*place[:3])]
+        ready = [
+            (place, arrival)
+            for place, arrival in self._waiting
+            if self._is_ready(*place[:3]) or self._is_too_late(place)
+        ]
         if ready:
             self._waiting = [entry for entry in self._waiting if entry not in ready]
-            self._last_released = ready[-1][0]
+            if not self._is_too_late(ready[-1][0]):
+                self._last_released = ready[-1][0]
         return [arrival for _, arrival in ready]
 
 

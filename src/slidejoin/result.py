@@ -123,6 +123,8 @@ class RowStore:
 
     def take_column(self, name: str, positions: NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
         """One column of the rows at these positions. Cost: O(positions)."""
+        if not len(positions):
+            return pa.nulls(0, self.schema.field(name).type)
         return self._columns[self.schema.get_field_index(name)].take(self._picks(positions))
 
     def _picks(self, positions: NDArray[np.int64]) -> Picks:

@@ -253,9 +253,9 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     return np.asarray(found.to_numpy()).astype(np.uint8)
 
 
-def rows_of(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
-    """Rows of a table in their order, also for the types that Arrow cannot take from."""
-    if len(rows) == table.num_rows or not table.num_columns:
+def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa.Table:
+    """Rows of a table, also for the types that Arrow cannot take from; each once, unless not ``rising``."""
+    if (rising and len(rows) == table.num_rows) or not table.num_columns:
         return table.slice(0, len(rows))
     places = pa.array(rows)
     columns = [_column_rows(column, places) for column in table.columns]

@@ -128,8 +128,8 @@ def join_spec(
         raise SpecError("the window does not name its timestamps; add time='column'")
     if how not in HOW:
         raise SpecError(f"how={how!r}; expected one of {', '.join(HOW)}")
-    if how != "inner":
-        raise SpecError(f"how={how!r} is not supported yet; use 'inner'")
+    if how != "inner" and self_join:
+        raise SpecError(f"how={how!r} in a self-join, which has one stream; use 'inner'")
     check_index(index, checked)
     if order not in ORDERS:
         raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}")

@@ -2,38 +2,35 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.engine import Engine
-from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError, UsageError
-from slidejoin.keys import BoundSpec, bind
+from slidejoin.chunks import Increment
+from slidejoin.errors import SpecError, UsageError
+from slidejoin.live import BOTH, SIDES, LiveJoin
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
-from slidejoin.result import RowStore, output_schema, result_table
-from slidejoin.source import Side, plain_text, rows_of, split_arrivals, to_table
-from slidejoin.spec import join_spec
+from slidejoin.snapshot import Snapshots, restored
+from slidejoin.source import split_arrivals, to_table
+from slidejoin.sources import Source, Sources
+from slidejoin.spec import JoinSpec, join_spec
+from slidejoin.state import Data
 from slidejoin.window import Interval, Window
-
-_SIDES = ("left", "right")
-_COUNTERS = (
-    "rows_left", "rows_right", "matches", "late_left", "late_right",
-    "null_left", "null_right", "stored_left", "stored_right",
-)  # fmt: skip
 
 
 class WindowJoin:
     """Join two streams of rows over a sliding window.
 
     Rows are pushed in the order of their arrival, a batch at a time. Each row meets the rows of the other
-    side that its window lets it see; every match comes out once, with the push of its later row.
+    side that its window lets it see; every match comes out once, with the push of its later row. Rows of an
+    outer join that found no partner come out once, as soon as none can come any more.
 
     Parameters
     ----------
@@ -43,7 +40,8 @@ class WindowJoin:
     window : Window or int
         ``sj.rows(n)``, ``sj.within("10s", time="ts")`` or ``sj.interval(...)``; a number means ``rows``.
     how : str
-        Only ``"inner"`` for now.
+        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows at their first match) or
+        ``"left_anti"`` (left rows that left the window without one).
     index : str
         ``nested-loop``, ``b-tree`` or ``auto``. Decides speed, never results.
     workers : int
@@ -57,7 +55,7 @@ class WindowJoin:
         One stream plays both sides, pushed by ``push(batch)``.
     schemas : (pyarrow.Schema, pyarrow.Schema), optional
         Columns of both sides, where they are known: errors of types then come at once. Otherwise each
-        side's first batch tells.
+        side's first batch tells; until then, unmatched rows of an outer join wait for the other's columns.
 
     Notes
     -----
@@ -87,21 +85,23 @@ class WindowJoin:
         *,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
     ) -> None:
-        self.spec = join_spec(on, window, how, index, workers, order, suffixes, self_join)
-        self._sides = (Side("left"), Side("right"))
-        self._stores: list[RowStore | None] = [None, None]
-        self._engine: Engine | None = None
-        self._output: pa.Schema | None = None
-        self._late: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+        self._start(LiveJoin(join_spec(on, window, how, index, workers, order, suffixes, self_join)))
+        if schemas is not None:
+            self._live.fix(_checked_schemas(schemas, self.spec.self_join))
+
+    def _start(self, live: LiveJoin) -> None:
+        self._live = live
+        self._sources: Sources | None = None
+        self._snapshots = Snapshots(live)
         self._lock = threading.Lock()
-        self._closed = ""
-        self._unequal = 0  # candidates whose hashes were equal and whose values were not
+        self._final: dict[str, Any] | None = None  # the counters of a closed join
         self._clock: Callable[[], int] = time.monotonic_ns
         self._last_seen = [self._clock()] * 2
-        if schemas is not None:
-            for side, schema in zip(self._sides, self._checked(schemas), strict=False):
-                side.fix(schema)
-            self._engine = self._engine_for({})
+
+    @property
+    def spec(self) -> JoinSpec:
+        """What is joined, checked."""
+        return self._live.spec
 
     def push(
         self,
@@ -112,6 +112,7 @@ class WindowJoin:
         right: Any = None,
         arrivals: Any = None,
         side: str = "side",
+        store: bool = True,
     ) -> pa.Table:
         """Let rows arrive, and return their matches.
 
@@ -127,6 +128,8 @@ class WindowJoin:
             column that tells the side: ``"left"``/``"right"`` or 0/1.
         side : str
             Name of that column.
+        store : bool
+            With False the rows only probe: they meet the stored rows and are not kept for later ones.
 
         Returns
         -------
@@ -142,38 +145,83 @@ class WindowJoin:
             came = " and ".join(given) or "nothing"
             raise UsageError(f"push got {came}; expected {expected}")
         with self._turn():
+            if self._sources is not None:
+                raise UsageError("this join has sources, push into them; join.source(side, name) gives one")
+            checks = self._live.sides
             if arrivals is not None:
-                known = (self._sides[0].schema, self._sides[1].schema)
+                known = (checks[0].schema, checks[1].schema)
                 sides, *parts = split_arrivals(to_table(arrivals, "arrivals"), side, *known)
-                tables = {i: self._sides[i].check(part) for i, part in enumerate(parts)}
+                tables = {i: checks[i].check(part) for i, part in enumerate(parts)}
             else:
                 own = 1 if right is not None else 0
-                tables = {own: self._sides[own].check(next(iter(given.values())))}
+                tables = {own: checks[own].check(next(iter(given.values())))}
                 sides = np.full(tables[own].num_rows, own, np.uint8)
             if not len(sides) and any(self._untyped(i, table) for i, table in tables.items()):
-                return self._empty()
-            return self._join(sides, tables)
+                return self._live.empty()
+            return self._join(sides, tables, store)
+
+    def source(self, side: str, name: str, *, time: str | None = None) -> Source:
+        """One of several physical streams of a side: a handle to push into.
+
+        Each source is in the order of time. Rows of all sources are joined in the order of time, side, source
+        and place in the source, as soon as no source can bring an earlier one; the result then does not
+        depend on how pushes into them interleave. A new name opens a source, whose silence holds the others
+        back from then on, until it is finished or declared idle.
+
+        Parameters
+        ----------
+        side : str
+            ``"left"`` or ``"right"``.
+        name : str
+            Sources of one side with equal timestamps go in the order of their names.
+        time : str, optional
+            Timestamp column of the side, where the window does not name one: windows of rows.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join = sj.WindowJoin(sj.equal("id"), sj.within(10, time="ts"))
+        >>> a, b = join.source("left", "a"), join.source("left", "b")
+        >>> right = join.source("right", "only")
+        >>> _ = a.push({"ts": [1, 5], "id": [7, 8]}), right.push({"ts": [2, 6], "id": [7, 9]})
+        >>> b.push({"ts": [4], "id": [9]}).to_pylist()  # nothing before 4 can come any more
+        [{'ts': 1, 'id': 7, 'ts_right': 2, 'id_right': 7}]
+        >>> join.finish().num_rows
+        1
+        """
+        with self._turn():
+            if self.spec.self_join:
+                raise UsageError("a self-join has one stream; push its batches in the order of time")
+            if side not in SIDES:
+                raise UsageError(f"side={side!r}; expected 'left' or 'right'")
+            if self._sources is None:
+                self._sources = Sources(self._live)
+            self._sources.open(SIDES.index(side), name, time)
+            return Source(self, SIDES.index(side), name)
 
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
         """Promise that no row with a timestamp up to ``to`` comes any more, on one side or on both.
 
-        Moves the watermark of an ``interval`` window. Returns the rows that became final: none in an inner
-        join.
+        Moves the watermark of an ``interval`` window. Returns the rows that became final.
         """
         with self._turn():
-            engine = self._timed_engine("advance()")
-            for i in self._named(side):
-                with self._whole():
-                    engine.advance(to, i)
-                    self._drop(engine)
+            self._need_watermark("advance()")
+            named = self._named(side)
+            if self._sources is not None:
+                self._sources.refuse_waiting(named, to)
+            result = self._live.advance(to, named[0] if len(named) == 1 else BOTH)
+            for i in named:
                 self._last_seen[i] = self._clock()
-            return self._empty()
+            return result
 
     def finish(self) -> pa.Table:
-        """End the input. Returns the rows that became final: none in an inner join."""
+        """End the input. Returns what was still waiting: rows of sources, unmatched rows of outer joins."""
         with self._turn():
-            self._closed = "finished"
-            return self._empty()
+            waiting = self._live.empty()
+            if self._sources is not None:
+                waiting = self._sources.finish_all(self._join)
+            final = self._live.finish()
+            return pa.concat_tables([waiting, final]) if waiting.num_rows else final
 
     def take_late(self, side: str) -> pa.Table:
         """Late rows of a side since the last call, for windows with ``late="return"``."""
@@ -181,13 +229,99 @@ class WindowJoin:
         if not isinstance(window, Interval) or window.late != "return":
             raise UsageError("late rows are not kept; make the window with interval(..., late='return')")
         with self._turn(open_only=False):
-            i = self._named(side)[0]
-            schema = self._sides[i].schema
-            late = list(self._late[i])
-            self._late[i].clear()
-            if schema is None:
-                return pa.table({})
-            return pa.concat_tables(late) if late else schema.empty_table()
+            return self._live.take_late(self._named(side)[0])
+
+    def snapshot(self, path: str | PathLike[str] | None = None) -> bytes:
+        """All of the join's state, to go on later or elsewhere with :meth:`restore`.
+
+        Parameters
+        ----------
+        path : path, optional
+            Also write it to this file: whole or not at all, and on disk when the call returns.
+
+        Returns
+        -------
+        bytes
+            Rows, counters, watermark, sources and what waits in them; no code. Checksums guard it.
+
+        Notes
+        -----
+        Cost: a copy of the rows held. To save a long window often, see :meth:`snapshot_since`.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join = sj.WindowJoin(sj.equal("id"), sj.rows(10))
+        >>> _ = join.push(left={"id": [1, 2]})
+        >>> again = sj.WindowJoin.restore(join.snapshot())
+        >>> again.push(right={"id": [2]}).to_pylist()
+        [{'id': 2, 'id_right': 2}]
+        """
+        with self._turn():
+            return self._snapshots.whole(self._sources, path)
+
+    def snapshot_since(self, token: str | None = None) -> Increment:
+        """What a snapshot has that an earlier one had not: new chunks of rows, and which ones are dead.
+
+        Parameters
+        ----------
+        token : str, optional
+            ``token`` of the last increment that was kept; None for the first time.
+
+        Returns
+        -------
+        Increment
+            Keep its ``chunks`` by their ids, delete those in ``dead``, replace ``head``. Then
+            ``WindowJoin.restore(head, chunks=kept)`` goes on from here.
+
+        Notes
+        -----
+        Cost: a copy of the rows that are new since the token. Outer joins add a bit for each row held.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join, kept, token = sj.WindowJoin(sj.equal("id"), sj.rows(10)), {}, None
+        >>> for ids in ([1, 2], [3]):
+        ...     _ = join.push(left={"id": ids})
+        ...     new = join.snapshot_since(token)
+        ...     kept.update(new.chunks)
+        ...     token, head = new.token, new.head
+        >>> sj.WindowJoin.restore(head, chunks=kept).push(right={"id": [2, 3]}).num_rows
+        2
+        """
+        with self._turn():
+            return self._snapshots.since(self._sources, token)
+
+    @classmethod
+    def restore(
+        cls,
+        data: Data | str | PathLike[str],
+        *,
+        chunks: Mapping[str, Data] | None = None,
+        index: str | None = None,
+    ) -> Self:
+        """Go on from a snapshot: the same positions, the same future results.
+
+        Parameters
+        ----------
+        data : bytes or path
+            What :meth:`snapshot` gave, or the file it wrote; or the ``head`` of an increment.
+        chunks : mapping of id to bytes, optional
+            The chunks that were kept, for a head. Others than the head names are ignored.
+        index : str, optional
+            Another index than before.
+
+        Raises
+        ------
+        StateError
+            The snapshot is truncated, damaged, or of a newer version.
+        """
+        live, sources, snapshots = restored(data, chunks, index)
+        join = cls.__new__(cls)
+        join._start(live)
+        join._sources, join._snapshots = sources, snapshots
+        return join
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -196,26 +330,28 @@ class WindowJoin:
             return self._stats()
 
     def explain(self) -> Explanation:
-        """Say which conjunct is indexed and by what, which filter, and how much state to expect."""
+        """Say what is indexed and by what, what filters, how much state to expect, and who waits for whom."""
         with self._turn(open_only=False):
+            engine = self._live.engine
+            waiting = self._sources.describe() if self._sources else []
             return explain(
-                self.spec, self._engine.plan if self._engine else None, self._stats(), self._closed
+                self.spec, engine.plan if engine else None, self._stats(), self._live.ended, waiting
             )
 
     def check(self) -> None:
         """Verify the join's own invariants; StateError where one is broken. Cost: O(window)."""
         with self._turn(open_only=False):
-            if self._engine:
-                self._engine.check(self._stores)
+            if self._live.engine:
+                self._live.engine.check(self._live.stores)
 
     def close(self) -> None:
         """Release the rows. The counters stay."""
         with self._turn(open_only=False):
             final = self._stats()
-            self._closed = "closed"
             self._final = {**final, "stored_left": 0, "stored_right": 0, "memory_bytes": 0}
-            self._engine = None
-            self._stores = [None, None]
+            self._live = LiveJoin(self.spec)
+            self._live.ended = "closed"
+            self._sources = None
 
     def __enter__(self) -> Self:
         return self
@@ -230,227 +366,83 @@ class WindowJoin:
 
     # --- one batch ---
 
-    def _checked(self, schemas: Any) -> tuple[pa.Schema, ...]:
-        if self.spec.self_join and isinstance(schemas, pa.Schema):
-            return (schemas,)
-        if (
-            not isinstance(schemas, tuple | list)
-            or len(schemas) != 2
-            or not all(isinstance(schema, pa.Schema) for schema in schemas)
-        ):
-            raise SpecError(f"schemas={schemas!r}; expected two pyarrow schemas, (left, right)")
-        return tuple(schemas)
+    def _join(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], store: bool = True) -> pa.Table:
+        """Join a batch behind the rows that a silence made final."""
+        window, silent = self.spec.window, []
+        if isinstance(window, Interval) and window.idle_after is not None:
+            silent = self._rest_silent_sides(tables, window.idle_after)
+        return _together([*silent, self._live.push(sides, tables, store)])
 
-    def _join(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> pa.Table:
-        engine = self._engine_for(tables)
-        columns = engine.read(sides, tables)  # raises before anything has changed, as do new stores
-        stores = {i: self._store(i, table.schema) for i, table in tables.items()}
-        if isinstance(self.spec.window, Interval) and self.spec.window.idle_after is not None:
-            self._rest_silent_sides(engine, tables, self.spec.window.idle_after)
-        with self._whole():
-            return self._accept(engine, sides, tables, stores, engine.push(sides, columns))
-
-    def _accept(
-        self,
-        engine: Engine,
-        sides: NDArray[np.uint8],
-        tables: dict[int, pa.Table],
-        stores: dict[int, RowStore],
-        found: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-    ) -> pa.Table:
-        """Keep the rows of a batch that the engine has taken, and make the table of its matches."""
-        left, right, late = found
-        self._engine = engine
-        in_time = np.ones(len(sides), bool)
-        in_time[late] = False
-        for i, table in tables.items():
-            self._sides[i].fix(table.schema)
-            self._stores[i] = stores[i]
-            if not len(late):
-                stores[i].append(table)
-                continue
-            mask = in_time[sides == i]
-            stores[i].append(rows_of(table, np.flatnonzero(mask)))
-            if isinstance(self.spec.window, Interval) and self.spec.window.late == "return":
-                self._late[i].append(rows_of(table, np.flatnonzero(~mask)))
-        engine.remember(sides, tables, known=self._known())
-        result = self._result(engine, left, right)
-        self._drop(engine)
-        return result
-
-    def _result(self, engine: Engine, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
-        stores = self._both(self._stores)
-        if stores[0] is None or stores[1] is None:
-            return self._empty()
-        left, right = self._verified(engine, stores, left, right)
-        if self._output is None:
-            self._output = output_schema(stores[0].schema, stores[1].schema, self.spec.suffixes)
-        return result_table(self._output, stores[0].take(left), stores[1].take(right))
-
-    def _verified(
-        self, engine: Engine, stores: Any, left: NDArray[np.int64], right: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of the candidates, those whose values agree where their hashes do."""
-        for key in engine.plan.keys:
-            if key.verify is None or not len(left):
-                continue
-            compare = pc.equal if key.verify == "equal" else pc.not_equal
-            a = plain_text(stores[0].take_column(key.left, left), key.common)
-            b = plain_text(stores[1].take_column(key.right, right), key.common)
-            wanted = compare(a, b).to_numpy()
-            if not wanted.all():
-                self._unequal += int((~wanted).sum())
-                left, right = left[wanted], right[wanted]
-        return left, right
-
-    # --- the state around it ---
-
-    def _store(self, side: int, schema: pa.Schema) -> RowStore:
-        store = self._stores[side]
-        return RowStore(schema) if store is None else store
-
-    def _engine_for(self, tables: dict[int, pa.Table]) -> Engine:
-        """The engine for these batches: the one there is, or a new one where a side becomes known."""
-        came = [tables[i].schema if i in tables else None for i in range(2)]
-        schemas = [c if s.schema is None else s.schema for s, c in zip(self._sides, came, strict=True)]
-        left, right = self._both(schemas)
-        complete = left is not None and right is not None
-        if self._engine is not None and (self._engine.complete or not complete):
-            return self._engine
-        if complete:
-            output_schema(left, right, self.spec.suffixes)  # a clash of names is an error before any row
-        bound = self._bound(left, right)
-        if self._engine is not None and bound == self._engine.bound:
-            return self._engine
-        engine = Engine(bound, complete)
-        if self._engine is not None:
-            engine.replay(self._engine)
-        return engine
-
-    def _bound(self, left: pa.Schema | None, right: pa.Schema | None) -> BoundSpec:
-        """The spec bound to the columns; those of a side that is not known yet are guessed."""
-        if left is not None and right is not None:
-            return bind(self.spec, left, right)
-        known, side = (right, 1) if left is None else (left, 0)
-
-        def guessed(wide: bool) -> BoundSpec:
-            schemas = [known, self._guess(known, side, wide)]
-            return bind(self.spec, *(schemas if side == 0 else schemas[::-1]))
-
-        try:
-            return guessed(False)
-        except (SchemaError, SpecError) as error:
-            try:  # what does not fit the types of the one side may fit wider ones of the other
-                return guessed(True)
-            except (SchemaError, SpecError):
-                raise error from None
-
-    def _guess(self, schema: pa.Schema, side: int, wide: bool) -> pa.Schema:
-        """The key columns of the side that is not known yet, in the types of the other side's."""
-        names = [(c.left, c.right) for c in self.spec.on.conjuncts]
-        names += [self.spec.time] if self.spec.time else []
-        fields: dict[str, pa.DataType] = {}
-        for pair in names:
-            if pair[side] not in schema.names:
-                names_there = ", ".join(map(repr, schema.names))
-                raise SchemaError(f"{_SIDES[side]} has no column {pair[side]!r}; it has {names_there}")
-            type_ = schema.field(pair[side]).type
-            if wide and pa.types.is_floating(type_):
-                type_ = pa.float64()
-            elif wide and pa.types.is_integer(type_) and type_ != pa.uint64():
-                type_ = pa.int64()
-            fields.setdefault(pair[1 - side], type_)
-        return pa.schema(list(fields.items()))
-
-    def _untyped(self, side: int, table: pa.Table) -> bool:
-        """Whether an empty first batch does not know the types of its columns, as pandas makes them."""
-        return self._sides[side].schema is None and any(
-            pa.types.is_null(field.type) for field in table.schema
-        )
-
-    def _both(self, pair: Any) -> Any:
-        return (pair[0], pair[0]) if self.spec.self_join else pair
-
-    def _known(self) -> bool:
-        return all(side.schema is not None for side in self._both(self._sides))
-
-    def _rest_silent_sides(self, engine: Engine, tables: dict[int, pa.Table], after: int) -> None:
+    def _rest_silent_sides(self, tables: dict[int, pa.Table], after: int) -> list[pa.Table]:
         now = self._clock()
+        results = []
         for i in range(1 if self.spec.self_join else 2):
             if i in tables and tables[i].num_rows:
                 self._last_seen[i] = now
-            elif now - self._last_seen[i] >= after:
-                with self._whole():
-                    engine.idle(i)
-                    self._drop(engine)
+            elif now - self._last_seen[i] >= after and self._live.engine is not None:
+                results.append(self._live.idle(i))
+        return results
 
-    def _drop(self, engine: Engine) -> None:
-        """Forget the rows that the engine has forgotten, and follow it where it gave new positions."""
-        stats = engine.native.stats()
-        for i, store in enumerate(self._stores):
-            if store is None:
-                continue
-            moved = engine.native.renumbered(i)
-            if len(moved):
-                store.append(result_table(store.schema, store.take(moved)))
-            store.drop_before(stats[f"first_{_SIDES[i]}"])
+    def _untyped(self, side: int, table: pa.Table) -> bool:
+        """Whether an empty first batch does not know the types of its columns, as pandas makes them."""
+        return self._live.sides[side].schema is None and any(
+            pa.types.is_null(field.type) for field in table.schema
+        )
+
+    # --- sources: what their handles call ---
+
+    def _source_push(self, side: int, name: str, batch: Any) -> pa.Table:
+        with self._turn():
+            sources = self._opened()
+            table = self._live.sides[side].check(batch)
+            if not table.num_rows and self._untyped(side, table):
+                return self._live.empty()
+            window = self.spec.window
+            after = window.idle_after if isinstance(window, Interval) else None
+            return sources.push(side, name, table, self._join, self._clock(), after)
+
+    def _source_finish(self, side: int, name: str) -> pa.Table:
+        with self._turn():
+            return self._opened().finish(side, name, self._join)
+
+    def _source_idle(self, side: int, name: str) -> pa.Table:
+        with self._turn():
+            return self._opened().idle(side, name, self._join)
+
+    def _source_open(self, side: int, name: str) -> bool:
+        return self._sources is not None and not self._live.ended and self._sources.order.is_open(side, name)
+
+    def _opened(self) -> Sources:
+        if self._sources is None:
+            raise UsageError("this join has no sources; join.source(side, name) opens one")
+        return self._sources
+
+    # --- the state around it ---
 
     def _stats(self) -> dict[str, Any]:
-        if self._closed == "closed":
+        if self._final is not None:
             return dict(self._final)
-        if self._engine is None:
-            return {**dict.fromkeys(_COUNTERS, 0), "watermark": None, "memory_bytes": 0}
-        native = self._engine.native.stats()
-        stats = {name: native[name] for name in _COUNTERS}
-        stats["matches"] -= self._unequal
-        watermark = native["watermark"]
-        bound_time = self._engine.bound.time
-        stats["watermark"] = (
-            watermark if watermark is None or bound_time is None else bound_time.to_value(watermark)
-        )
-        stored = sum(store.nbytes for store in self._stores if store is not None)
-        stats["memory_bytes"] = native["memory_bytes"] + stored + self._engine.told_bytes
-        if self._closed:
-            stats["stored_left"] = stats["stored_right"] = 0
+        stats = self._live.stats()
+        if self._sources is not None:
+            stats["memory_bytes"] += self._sources.order.nbytes
         return stats
 
-    def _timed_engine(self, what: str) -> Engine:
+    def _need_watermark(self, what: str) -> None:
         if not isinstance(self.spec.window, Interval):
             raise UsageError(
                 f"{what} moves the watermark of an interval window; this join has {self.spec.window}"
             )
-        if self._engine is None:
+        if self._live.engine is None:
             raise UsageError(f"{what} before the type of time is known; push a batch first, if an empty one")
-        return self._engine
 
     def _named(self, side: str | None) -> tuple[int, ...]:
         if self.spec.self_join:
             return (0,)
         if side is None:
             return (0, 1)
-        if side not in _SIDES:
+        if side not in SIDES:
             raise UsageError(f"side={side!r}; expected 'left' or 'right'")
-        return (_SIDES.index(side),)
-
-    def _empty(self) -> pa.Table:
-        left, right = self._both([side.schema for side in self._sides])
-        if left is None or right is None:
-            return pa.table({})
-        return output_schema(left, right, self.spec.suffixes).empty_table()
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """What changes the engine and the rows, both or neither: a failure half way ends the join."""
-        before, self._closed = self._closed, "unusable since an error in the middle of a call"
-        try:
-            yield
-        except (OrderError, CapacityError, SchemaError):  # the core refused, and has changed nothing
-            self._closed = before
-            raise
-        except BaseException as error:
-            self._closed += f": {error!r}"
-            raise
-        self._closed = before
+        return (SIDES.index(side),)
 
     @contextmanager
     def _turn(self, open_only: bool = True) -> Iterator[None]:
@@ -458,8 +450,25 @@ class WindowJoin:
         if not self._lock.acquire(blocking=False):
             raise UsageError("this join is in use by another thread")
         try:
-            if open_only and self._closed:
-                raise UsageError(f"the join is {self._closed}; make a new one")
+            if open_only and self._live.ended:
+                raise UsageError(f"the join is {self._live.ended}; make a new one")
             yield
         finally:
             self._lock.release()
+
+
+def _checked_schemas(schemas: Any, self_join: bool) -> tuple[pa.Schema, ...]:
+    if self_join and isinstance(schemas, pa.Schema):
+        return (schemas,)
+    if (
+        not isinstance(schemas, tuple | list)
+        or len(schemas) != 2
+        or not all(isinstance(schema, pa.Schema) for schema in schemas)
+    ):
+        raise SpecError(f"schemas={schemas!r}; expected two pyarrow schemas, (left, right)")
+    return tuple(schemas)
+
+
+def _together(results: list[pa.Table]) -> pa.Table:
+    some = [table for table in results if table.num_rows] or results[-1:]
+    return some[0] if len(some) == 1 else pa.concat_tables(some)

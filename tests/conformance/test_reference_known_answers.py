@@ -7,7 +7,7 @@ to the same answers by one more entry in `ENGINES`.
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -27,6 +27,7 @@ class Question:
     on: tuple[Any, ...]
     window: tuple[Any, ...]
     self_join: bool = False
+    how: str = "inner"
 
 
 class Engine(Protocol):
@@ -34,6 +35,7 @@ class Engine(Protocol):
 
     def push(self, side: int, key: Any, ts: int) -> Sequence[tuple[int | None, int | None]]: ...
     def advance(self, to: int) -> Sequence[tuple[int | None, int | None]]: ...
+    def finish(self) -> Sequence[tuple[int | None, int | None]]: ...
     def restart(self) -> None: ...
     @property
     def stats(self) -> dict[str, Any]: ...
@@ -53,7 +55,7 @@ class ReferenceEngine:
         self._join = reference.ReferenceJoin(
             self._predicate(question.on),
             self.windows[name](*arguments),
-            "inner",
+            question.how,
             question.self_join,
         )
 
@@ -68,6 +70,9 @@ class ReferenceEngine:
 
     def advance(self, to: int) -> list[reference.Result]:
         return self._join.advance(to)
+
+    def finish(self) -> list[reference.Result]:
+        return self._join.finish()
 
     def restart(self) -> None:
         self._join = copy.deepcopy(self._join)
@@ -96,12 +101,13 @@ class WindowJoinEngine:
             ),
             time=times,
             self_join=question.self_join,
+            how=question.how,
             one_name=question.self_join or times == "int64",
         )
         # Watermarks may come before the first row: the columns are known from the start.
         self._join = self._spec.join(known=True, **options)
 
-    def push(self, side: int, key: Any, ts: int) -> list[tuple[int, int]]:
+    def push(self, side: int, key: Any, ts: int) -> list[tuple[int | None, int | None]]:
         late = f"late_{('left', 'right')[side]}"
         position = self._join.stats[f"rows_{('left', 'right')[side]}"]
         before = self._join.stats[late]
@@ -118,8 +124,11 @@ class WindowJoinEngine:
         assert self._join.stats[late] == before or not pairs
         return pairs
 
-    def advance(self, to: int) -> list[tuple[int, int]]:
+    def advance(self, to: int) -> list[tuple[int | None, int | None]]:
         return id_pairs(self._spec, self._join.advance(self._spec.point(to * self._unit)))
+
+    def finish(self) -> list[tuple[int | None, int | None]]:
+        return id_pairs(self._spec, self._join.finish())
 
     def restart(self) -> None:
         """Go on without one until there are snapshots."""
@@ -152,8 +161,21 @@ class Run:
         results = self.engine.push(side, key, ts)
         if self.late() == late_before:
             self.values[side].append(key if label is None else label)
-        rights = self.values[LEFT if self.self_join else RIGHT]
-        return [(self.values[LEFT][left], rights[right]) for left, right in results]
+        return self.named(results)
+
+    def advance(self, to: int) -> list[tuple[Any, Any]]:
+        return self.named(self.engine.advance(to))
+
+    def finish(self) -> list[tuple[Any, Any]]:
+        return self.named(self.engine.finish())
+
+    def named(self, results: Sequence[tuple[int | None, int | None]]) -> list[tuple[Any, Any]]:
+        """Put values for positions; None stays where there is no partner."""
+        values = self.values[LEFT], self.values[LEFT if self.self_join else RIGHT]
+        return [
+            tuple(None if at is None else values[side][at] for side, at in enumerate(pair))
+            for pair in results
+        ]
 
     def times(self, side: int, *times: int) -> list[tuple[int, int]]:
         """Push rows that are nothing but a time."""
@@ -300,3 +322,83 @@ def test_10_equality_within_a_hundred(start, window):
     at_1101 = [pair for key in range(4) for pair in run.push(RIGHT, key, 1101)]
     assert at_1100 == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert at_1101 == [(1, 1), (2, 2), (3, 3)]
+
+
+# --- The same facts as other join types: who has no partner, read off the pairs by hand ---
+
+
+def by_type(pairs, lone_left, lone_right):
+    """What each join type brings out in all."""
+    left = [(value, None) for value in lone_left]
+    right = [(None, value) for value in lone_right]
+    return {
+        "left": pairs + left,
+        "right": pairs + right,
+        "full": pairs + left + right,
+        "left_semi": [(value, None) for value in sorted({value for value, _ in pairs})],
+        "left_anti": left,
+    }
+
+
+TYPES = tuple(by_type([], [], []))
+LONE = {"1": ([4], [1]), "1 mirrored": ([1], [4]), "2": ([], [])}
+
+
+@pytest.mark.parametrize("how", TYPES)
+@pytest.mark.parametrize("arrivals", INTERLEAVINGS.values(), ids=INTERLEAVINGS)
+@pytest.mark.parametrize("case", FOUR_BY_FOUR)
+@pytest.mark.parametrize("form", [0, 1], ids=["by time", "by key"])
+def test_1_and_2_in_every_join_type(start, case, arrivals, form, how):
+    lower, upper, pairs = FOUR_BY_FOUR[case]
+    run = start(replace(time_band(lower, upper)[form], how=how))
+    matched = [p for side, t in arrivals for p in run.times(side, t)]
+    assert sorted(matched + run.finish(), key=str) == sorted(by_type(pairs, *LONE[case])[how], key=str)
+
+
+@pytest.mark.parametrize("how", TYPES)
+def test_5_late_rows_are_in_no_join_type(start, how):
+    run = start(replace(event_time(-1, 1), how=how))
+    run.advance(3)
+    assert run.times(LEFT, 1) + run.times(RIGHT, 2) == []
+    assert run.finish() == []
+    assert run.late() == (1, 1)
+
+
+def test_7_as_a_full_join(start):
+    """Right 14 is nobody's partner and goes first; left 66 and right 80 wait until the end."""
+    run = start(replace(event_time(-5, 10), how="full"))
+    run.times(LEFT, 20)
+    assert run.times(RIGHT, 14, 15, 25, 26, 30, 31) == [(20, t) for t in (15, 25, 26, 30)]
+    run.times(RIGHT, 60)
+    run.times(LEFT, 49, 50, 65, 66)
+    assert run.advance(18) == []
+    assert run.advance(30) == [(None, 14)]
+    assert run.times(LEFT, 30, 31) == [(31, 26), (31, 30), (31, 31)]
+    run.times(RIGHT, 80)
+    assert run.advance(46) == []
+    assert run.times(RIGHT, 46, 50) == [(49, 50), (50, 50)]
+    assert run.finish() == [(66, None), (None, 80)]
+
+
+@pytest.mark.parametrize(
+    ("distance", "lone_left", "lone_right"), [(1, [-1, 0, 13], [5, 10, 15]), (2, [-1], [10]), (3, [], [])]
+)
+@pytest.mark.parametrize("form", [0, 1], ids=["by time", "by key"])
+@pytest.mark.parametrize("how", TYPES)
+def test_8_rows_without_a_partner_within_a_distance(start, distance, lone_left, lone_right, form, how):
+    times = {LEFT: (-1, 0, 2, 3, 7, 13), RIGHT: (2, 5, 6, 10, 15)}
+    pairs = near(times[LEFT], times[RIGHT], -distance, distance)
+    run = start(replace(time_band(-distance, distance)[form], how=how))
+    found = run.times(LEFT, *times[LEFT]) + run.times(RIGHT, *times[RIGHT]) + run.finish()
+    assert sorted(found, key=str) == sorted(by_type(pairs, lone_left, lone_right)[how], key=str)
+
+
+@pytest.mark.parametrize("window", [("interval", 100, 100), ("within", 100)])
+def test_10_the_fourth_right_row_has_no_partner_left(start, window):
+    run = start(Question(("equal",), window, how="right"))
+    for key in range(4):
+        run.push(LEFT, key, 1000 + key)
+    for at in (1100, 1101):
+        for key in range(4):
+            run.push(RIGHT, key, at)
+    assert run.finish() == [(None, 0)]

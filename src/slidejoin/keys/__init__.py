@@ -27,7 +27,7 @@ from slidejoin.predicate import Conjunct
 from slidejoin.spec import JoinSpec, check_bounds
 from slidejoin.window import Rows, format_duration
 
-__all__ = ["Bound", "BoundKey", "BoundSpec", "BoundTime", "bind"]
+__all__ = ["Bound", "BoundKey", "BoundSpec", "BoundTime", "bind", "bind_time"]
 
 Ranges: TypeAlias = tuple[tuple[Bound, Bound], ...]
 

@@ -48,6 +48,15 @@ class BoundTime:
 
     def to_number(self, value: object) -> int:
         """A point in time in the unit, rounded down; one of another kind than the columns: SchemaError."""
+        number = math.floor(self.to_instant(value) / self._tick)
+        if not _INT64.min <= number <= _INT64.max:
+            raise SchemaError(f"{value!r} does not fit 64 bits of {self.unit or 'time'}")
+        return number
+
+    def to_instant(self, value: object) -> Fraction:
+        """A point in time exactly: in nanoseconds, or the number itself for integers."""
+        if isinstance(value, Fraction):  # has been here before
+            return value
         kind, instant = _instant(value)
         mine = str(family(self.type))
         if instant is None or (kind != mine and (kind, mine) != ("naive timestamp", "date")):
@@ -55,10 +64,11 @@ class BoundTime:
             raise SchemaError(
                 f"{came} is no point in time of columns of type {self.type}; give {_WANTED[mine]}"
             )
-        number = math.floor(instant / self._tick)
-        if not _INT64.min <= number <= _INT64.max:
-            raise SchemaError(f"{value!r} does not fit 64 bits of {self.unit or 'time'}")
-        return number
+        return instant
+
+    def finer_than(self, other: "BoundTime") -> int:
+        """How many of this unit one unit of a coarser one is."""
+        return int(other._tick / self._tick)
 
     def to_value(self, number: int) -> Any:
         """The point in time of a number: an int for integers, else a datetime.

@@ -1,0 +1,165 @@
+// What a join type makes of pairs and of tuples that became final.
+//
+// The join finds pairs and tells which tuples no arrival to come can meet. A join type then decides what
+// comes out: an outer join's rows that never matched, a semi join's rows at their first match. One flag for
+// each tuple of a side that asks for it: whether it has matched, or has come out already. It stands behind
+// the verification of hashes, so that a candidate that was none leaves no trace. Cost: a few ns per pair and
+// final tuple, a byte for each tuple held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "engine.hpp"
+
+namespace slidejoin {
+
+enum class How { inner, left, right, full, left_semi, left_anti };
+
+// Whose final tuples come out if they never matched.
+inline bool preserves(How how, int side) {
+    if (side == 0) return how == How::left || how == How::full || how == How::left_anti;
+    return how == How::right || how == How::full;
+}
+
+class Outcome {
+  public:
+    static constexpr std::int64_t kNone = -1;  // no partner
+
+    explicit Outcome(How how) : how_(how) {
+        for (int side = 0; side < 2; ++side)
+            flags_[side].used = preserves(how, side) || (side == 0 && how == How::left_semi);
+    }
+
+    // Positions of a side up to `next` exist; new ones have not matched.
+    void extend(int side, std::uint64_t next) { flags_[side].resize(next); }
+
+    // Positions before `first` and from `next` on are given up.
+    void limit(int side, std::uint64_t first, std::uint64_t next) {
+        flags_[side].resize(next);
+        flags_[side].drop(first);
+    }
+
+    // These positions of a side go on under new ones, from `first` on.
+    void renumber(int side, const std::int64_t* old, std::size_t count, std::uint64_t first) {
+        Flags& flags = flags_[side];
+        flags.resize(first + count);
+        for (std::size_t i = 0; flags.used && i < count; ++i)
+            flags.at(first + i) = flags.at(static_cast<std::uint64_t>(old[i]));
+    }
+
+    struct Found {
+        const std::int64_t* left;
+        const std::int64_t* right;
+        const bool* wanted;  // which of the pairs are matches; nullptr: all
+        std::size_t pairs;
+        const std::int64_t* after;  // final tuples, as in Finals
+        const std::int64_t* position;
+        const std::uint8_t* side;
+        std::size_t finals;
+    };
+
+    void write(const Found& found, Pairs& out) {
+        std::size_t done = 0;
+        const auto write_finals = [&](std::size_t before) {
+            for (; done < found.finals && static_cast<std::size_t>(found.after[done]) <= before; ++done)
+                write_final(found.side[done], found.position[done], out);
+        };
+        out.reserve(found.pairs + found.finals);
+        for (std::size_t i = 0; i < found.pairs; ++i) {
+            write_finals(i);
+            if (!found.wanted || found.wanted[i]) write_pair(found.left[i], found.right[i], out);
+        }
+        write_finals(found.pairs);
+    }
+
+    // The end of input: all that is held and never matched.
+    void finish(Pairs& out) {
+        for (int side = 0; side < 2; ++side) {
+            if (!preserves(how_, side)) continue;
+            Flags& flags = flags_[side];
+            out.reserve(flags.next() - flags.first);
+            for (std::uint64_t position = flags.first; position < flags.next(); ++position)
+                write_final(side, static_cast<std::int64_t>(position), out);
+        }
+    }
+
+    // The flags of a side's positions from the first on; none where the join type needs none.
+    std::vector<std::uint8_t> flags(int side) const {
+        const Flags& flags = flags_[side];
+        return {flags.data.begin() + static_cast<std::ptrdiff_t>(flags.gone), flags.data.end()};
+    }
+
+    void load(int side, std::uint64_t first, const std::uint8_t* data, std::size_t count) {
+        Flags& flags = flags_[side];
+        flags.first = first;
+        flags.gone = 0;
+        if (flags.used) flags.data.assign(data, data + count);
+    }
+
+    How how() const { return how_; }
+    bool uses(int side) const { return flags_[side].used; }
+    std::size_t bytes() const { return flags_[0].data.capacity() + flags_[1].data.capacity(); }
+
+  private:
+    struct Flags {
+        bool used = false;
+        std::uint64_t first = 0;
+        std::size_t gone = 0;  // entries of `data` before the first position
+        std::vector<std::uint8_t> data;
+
+        std::uint64_t next() const { return first + data.size() - gone; }
+
+        std::uint8_t& at(std::uint64_t position) {
+            const std::uint64_t i = position - first + gone;
+            if (position < first || i >= data.size()) throw BrokenInvariant("a position that is not held");
+            return data[i];
+        }
+
+        void resize(std::uint64_t to) {
+            if (used) data.resize(to - first + gone);
+        }
+
+        void drop(std::uint64_t to) {
+            if (!used) return;
+            gone += to - first;
+            first = to;
+            if (2 * gone <= data.size()) return;
+            data.erase(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(gone));
+            gone = 0;
+        }
+    };
+
+    void write_pair(std::int64_t left, std::int64_t right, Pairs& out) {
+        bool first = true;
+        if (flags_[0].used) {
+            std::uint8_t& matched = flags_[0].at(static_cast<std::uint64_t>(left));
+            first = !matched;
+            matched = 1;
+        }
+        if (flags_[1].used) flags_[1].at(static_cast<std::uint64_t>(right)) = 1;
+        if (how_ == How::left_anti || (how_ == How::left_semi && !first)) return;
+        add(left, how_ == How::left_semi ? kNone : right, out);
+    }
+
+    void write_final(int side, std::int64_t position, Pairs& out) {
+        std::uint8_t& done = flags_[side].at(static_cast<std::uint64_t>(position));
+        if (done) return;
+        done = 1;
+        add(side == 0 ? position : kNone, side == 0 ? kNone : position, out);
+    }
+
+    static void add(std::int64_t left, std::int64_t right, Pairs& out) {
+        out.reserve(1);
+        out.left()[out.size()] = left;
+        out.right()[out.size()] = right;
+        out.add(1);
+    }
+
+    How how_;
+    Flags flags_[2];
+};
+
+}  // namespace slidejoin

@@ -1,0 +1,247 @@
+"""Snapshots of a join: its state as documents of ``slidejoin.state``, and the way back.
+
+A *head* has everything but the rows: the spec, the columns, counters and watermark, which rows have matched,
+late rows that were not fetched, what waits in sources. *Chunks* have the rows, by side and position. A whole
+snapshot is a head with one chunk a side; increments write each row once and name its chunk ever after.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin import state
+from slidejoin.chunks import Chunk, ChunkLog, Increment, check_chunks
+from slidejoin.errors import Error, StateError
+from slidejoin.live import SIDES, LiveJoin
+from slidejoin.result import RowStore, result_table
+from slidejoin.sources import Sources
+from slidejoin.spec import JoinSpec, join_spec
+from slidejoin.state import Data, Document, is_natural
+
+_WAITING = "waiting "
+
+
+class Snapshots:
+    """Writes the snapshots of a join, and remembers which rows are in which chunk."""
+
+    def __init__(
+        self, live: LiveJoin, log: ChunkLog | None = None, sums: dict[str, int] | None = None
+    ) -> None:
+        self._live = live
+        self._log = log or ChunkLog()
+        self._sums = sums or {}  # checksum of each chunk alive
+
+    def whole(self, sources: Sources | None, path: str | PathLike[str] | None) -> bytes:
+        """All in one document, also written to a file if a path is given."""
+        chunks, sums = {}, {}
+        for side, (first, after) in enumerate(zip(*_held(self._live), strict=True)):
+            if first < after:
+                name = SIDES[side]
+                chunks[name] = _chunk(self._live, Chunk(name, side, first, after, 0))
+                sums[name] = state.checksum(chunks[name])
+        data = state.bundle(_head(self._live, sources, None, sums), chunks)
+        if path is not None:
+            state.write_file(path, data)
+        return data
+
+    def since(self, sources: Sources | None, token: str | None) -> Increment:
+        """What is new since a token."""
+        new = self._log.advance(*_held(self._live), since=token)
+        chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
+        _, dead = self._log.since(token)
+        sums = self._sums | {name: state.checksum(data) for name, data in chunks.items()}
+        self._sums = {chunk.id: sums[chunk.id] for chunk in self._log.alive}
+        head = _head(self._live, sources, self._log, self._sums)
+        return Increment(self._log.token, head, chunks, tuple(dead))
+
+
+def restored(
+    data: Data | str | PathLike[str], chunks: Mapping[str, Data] | None, index: str | None
+) -> tuple[LiveJoin, Sources | None, Snapshots]:
+    """The join of a snapshot, its sources, and what writes its further snapshots."""
+    if isinstance(data, str | PathLike):
+        data = state.read_file(data)
+    if chunks is None:
+        head, found = state.unbundle(data)
+        document = state.decode(head, "head")
+    else:
+        document, found = state.decode(data, "head"), dict(chunks)
+    try:
+        return _read(document, found, index)
+    except StateError:
+        raise
+    except (Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError) as error:
+        raise StateError(f"the snapshot contradicts itself: {error!r}") from error
+
+
+# --- writing ---
+
+
+def _held(live: LiveJoin) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The positions that each side holds: the first, and the next to come."""
+    ranges = [(0, 0) if store is None else (store.first, store.next) for store in live.stores]
+    return (ranges[0][0], ranges[1][0]), (ranges[0][1], ranges[1][1])
+
+
+def _head(live: LiveJoin, sources: Sources | None, log: ChunkLog | None, sums: dict[str, int]) -> bytes:
+    parts: dict[str, Any] = {}
+    for i, name in enumerate(SIDES):
+        schema, store = live.sides[i].schema, live.stores[i]
+        if schema is not None:
+            parts[f"{name} columns"] = state.table_part(schema.empty_table())
+        if store is not None and live.outcome.uses(i):
+            parts[f"{name} matched"] = state.bits_part(live.outcome.flags(i).astype(bool))
+        if live.late[i]:
+            parts[f"{name} late"] = state.table_part(pa.concat_tables(live.late[i]))
+    if live.held:
+        parts["held"] = state.table_part(pa.concat_tables(live.held))
+    meta: dict[str, Any] = {
+        "spec": live.spec.to_json(),
+        "engine": None if live.engine is None else live.engine.state(),
+        "stored": [store is not None for store in live.stores],
+        "held_side": live.held_side,
+        "unequal": live.unequal,
+        "chunks": sums,
+        "log": None if log is None else log.to_json(),
+        "sources": None,
+    }
+    if sources is not None:
+        order, waiting = sources.order.state()
+        meta["sources"] = {"order": order, "columns": sources.columns}
+        for (side, name), table in waiting.items():
+            parts[f"{_WAITING}{SIDES[side]} {name}"] = state.table_part(table)
+    return state.encode("head", live.spec.fingerprint, meta, parts)
+
+
+def _chunk(live: LiveJoin, chunk: Chunk) -> bytes:
+    """The rows of a chunk, and which of them no arrival may meet."""
+    store = live.stores[chunk.side]
+    assert store is not None
+    rows = result_table(store.schema, store.take(np.arange(chunk.start, chunk.stop)))
+    first = store.first
+    unseen = live.unseen()[chunk.side][chunk.start - first : chunk.stop - first]
+    meta = {"side": chunk.side, "start": chunk.start, "stop": chunk.stop}
+    parts = {"rows": state.table_part(rows), "unseen": state.bits_part(unseen)}
+    return state.encode("chunk", live.spec.fingerprint, meta, parts)
+
+
+# --- reading ---
+
+
+def _read(
+    head: Document, found: Mapping[str, Data], index: str | None
+) -> tuple[LiveJoin, Sources | None, Snapshots]:
+    meta = head.meta
+    spec = JoinSpec.from_json(meta["spec"])
+    if spec.fingerprint != head.fingerprint:
+        raise StateError("the snapshot is of another join than it says: its fingerprint differs")
+    live = LiveJoin(spec if index is None else _with_index(spec, index))
+    for i, name in enumerate(SIDES):
+        if (part := head.parts.get(f"{name} columns")) is not None:
+            live.sides[i].fix(state.read_table(part, rows=0).schema)
+    live.unequal = _count(meta["unequal"])
+    live.held_side = _count(meta["held_side"])
+    if "held" in head.parts:
+        live.held.append(state.read_table(head.parts["held"]))
+    sums = meta["chunks"]
+    chunks = [_decoded(name, data, spec) for name, data in check_chunks(sums, found).items()]
+    if meta["engine"] is not None:
+        _load(live, head, chunks)
+    sources = None
+    if meta["sources"] is not None:
+        sources = _sources(live, head)
+    log = None if meta["log"] is None else ChunkLog.from_json(meta["log"])
+    if log is not None and {chunk.id for chunk in log.alive} != set(sums):
+        raise StateError("the head names other chunks than its log")
+    return live, sources, Snapshots(live, log, dict(sums) if log else None)
+
+
+def _with_index(spec: JoinSpec, index: str) -> JoinSpec:
+    return replace(
+        spec,
+        index=join_spec(spec.on, spec.window, spec.how, index, self_join=spec.self_join).index,
+    )
+
+
+def _decoded(name: str, data: Data, spec: JoinSpec) -> Document:
+    document = state.decode(data, "chunk")
+    if document.fingerprint != spec.fingerprint:
+        raise StateError(f"chunk {name!r} is of another join than the head")
+    return document
+
+
+def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
+    """Take up the rows and the engine's state."""
+    saved = head.meta["engine"]
+    unseen: list[NDArray[np.bool_]] = []
+    for i, name in enumerate(SIDES):
+        native = saved["native"][name]
+        first, after = _count(native["first"]), _count(native["next"])
+        flags = np.zeros(0, bool)
+        schema = live.sides[i].schema
+        if head.meta["stored"][i]:
+            store = live.stores[i] = RowStore(schema, first)
+            flags = _append(store, sorted((c for c in chunks if c.meta["side"] == i), key=_start), after)
+            if live.outcome.uses(i):
+                matched = state.read_bits(head.parts[f"{name} matched"], after - first)
+                live.outcome.load(i, first, matched.view(np.uint8))
+        elif first != after:
+            raise StateError(f"rows of {name} without columns")
+        if (part := head.parts.get(f"{name} late")) is not None:
+            late = state.read_table(part)
+            if not late.schema.equals(schema):
+                raise StateError(f"late rows of {name} have other columns")
+            live.late[i].append(late)
+        unseen.append(flags)
+    engine = live.engine_for({})
+    engine.load(saved, live.stores, unseen)
+    live.engine = engine
+
+
+def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.bool_]:
+    """Store the rows of a side from its chunks, without gaps; the flags of those that nobody may meet."""
+    unseen = [np.zeros(0, bool)]
+    for chunk in chunks:
+        start, stop = _count(chunk.meta["start"]), _count(chunk.meta["stop"])
+        rows = state.read_table(chunk.parts["rows"], rows=stop - start)
+        flags = state.read_bits(chunk.parts["unseen"], stop - start)
+        gone = store.first - start if start < store.first else 0
+        if start + gone != store.next or gone > stop - start:
+            raise StateError(f"rows {start} to {stop} do not follow row {store.next}")
+        store.append(rows.slice(gone))
+        unseen.append(flags[gone:])
+    if store.next != after:
+        raise StateError(f"rows end at {store.next}, expected {after}: chunks are missing")
+    return np.concatenate(unseen)
+
+
+def _sources(live: LiveJoin, head: Document) -> Sources:
+    meta = head.meta["sources"]
+    sources = Sources(live)
+    sources.columns = list(meta["columns"])
+    waiting = {}
+    for name, part in head.parts.items():
+        if name.startswith(_WAITING):
+            side, _, source = name.removeprefix(_WAITING).partition(" ")
+            table = state.read_table(part)
+            i = SIDES.index(side)
+            if not table.schema.equals(live.sides[i].schema):
+                raise StateError(f"rows that wait in source {source!r} have other columns than {side}")
+            waiting[i, source] = table
+    sources.restore(meta["order"], waiting)
+    return sources
+
+
+def _start(chunk: Document) -> int:
+    return _count(chunk.meta["start"])
+
+
+def _count(value: Any) -> int:
+    if not is_natural(value):
+        raise StateError(f"the snapshot contradicts itself: {value!r} where a count is expected")
+    return int(value)

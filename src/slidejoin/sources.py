@@ -1,0 +1,248 @@
+"""Sources of a join: rows of physical streams wait in an Order until their turn, and are joined then.
+
+:class:`Source` is the handle that users push into, :class:`Sources` what stands behind all of them.
+
+The order needs timestamps in one unit, which is known for certain only when both sides are; until then the
+finest so far is used, and what waits is counted anew when it becomes finer.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.errors import UsageError
+from slidejoin.keys import BoundTime, bind_time
+from slidejoin.live import SIDES, LiveJoin
+from slidejoin.order import Order, Ready
+from slidejoin.window import Interval, Rows, interval
+
+# Joins rows whose turn has come.
+Joining: TypeAlias = Callable[[NDArray[np.uint8], dict[int, pa.Table]], pa.Table]
+
+
+class Sources:
+    """The sources of a join. Nothing changes if the join refuses the rows that are ready."""
+
+    def __init__(self, live: LiveJoin) -> None:
+        self._live = live
+        self.order = Order(strict=not isinstance(live.spec.window, Interval), show=self._shown)
+        # Timestamp columns, where the window names none.
+        self.columns: list[str | None] = [None, None]
+        self.clock: BoundTime | None = None  # how times are counted, once a batch was seen
+        self._seen: dict[tuple[int, str], int] = {}  # processing time of the last push
+
+    def open(self, side: int, name: str, time: str | None) -> None:
+        """Open a source, or find the open one of this name."""
+        if not isinstance(name, str):
+            raise UsageError(f"name={name!r}; expected a text")
+        window_time = self._live.spec.time
+        expected = window_time[side] if window_time else self.columns[side]
+        if time is not None and expected not in (None, time):
+            raise UsageError(f"time={time!r}; timestamps of {SIDES[side]} are in {expected!r}")
+        if time is None and expected is None:
+            raise UsageError(
+                f"{self._live.spec.window} names no timestamps to order sources by; "
+                f"use join.source({SIDES[side]!r}, {name!r}, time='column')"
+            )
+        if not self.order.is_open(side, name):
+            self.order.add(side, name)
+        self.columns[side] = time or expected
+
+    def push(
+        self, side: int, name: str, table: pa.Table, join: Joining, now: int, idle_after: int | None
+    ) -> pa.Table:
+        """Deliver rows of a source, and join what became ready."""
+        columns = self._live.engine_for({side: table}).read(
+            np.full(len(table), side, np.uint8), {side: table}
+        )  # raises what the join would raise when it is their turn
+        del columns
+        clock = self._clock_for(side, table.schema)
+        times, nulls = clock.extract(table, side)
+        if self.clock is not None and clock != self.clock:
+            self.order.rescale(clock.finer_than(self.clock))
+        self.clock = clock
+        results = []
+        if idle_after is not None:
+            results = [self._rest(key, join) for key in self._silent(now - idle_after, (side, name))]
+        ready = self.order.push(side, name, table, times, nulls)
+        results.append(self._commit(ready, join, {side: table.slice(0, 0)}))
+        if len(table):
+            self._seen[side, name] = now
+        some = [result for result in results if result.num_rows] or results[-1:]
+        return some[0] if len(some) == 1 else pa.concat_tables(some)
+
+    def finish(self, side: int, name: str, join: Joining) -> pa.Table:
+        """End a source, and join what waited for it alone."""
+        return self._commit(self.order.finish(side, name), join)
+
+    def idle(self, side: int, name: str, join: Joining) -> pa.Table:
+        """Do not wait for a source until its next row."""
+        return self._commit(self.order.idle(side, name), join)
+
+    def finish_all(self, join: Joining) -> pa.Table:
+        """End all sources, and join what waits."""
+        return self._commit(self.order.finish_all(), join)
+
+    def refuse_waiting(self, sides: tuple[int, ...], to: Any) -> None:
+        """Raise where a promise would make rows late that wait here."""
+        if self.clock is None:
+            return
+        number = self.clock.to_number(to)
+        for side in sides:
+            waiting = self.order.waiting_up_to(side, number)
+            if waiting:
+                raise UsageError(
+                    f"{waiting} rows of {SIDES[side]} up to {to} wait for other sources and would come too "
+                    "late; finish those sources or declare them idle first"
+                )
+
+    def describe(self) -> list[tuple[str, str]]:
+        """A line about each source, for explain()."""
+        lines = []
+        for info in self.order.sources():
+            state = "finished" if not info.is_open else "idle" if info.is_idle else "open"
+            latest = "no row yet" if info.latest is None else f"up to {self._shown(info.latest)}"
+            text = f"{info.name!r} of {SIDES[info.side]}: {state}, {latest}, {info.waiting} rows wait"
+            lines.append(("source", text))
+        return lines
+
+    def restore(self, state: dict[str, Any], waiting: dict[tuple[int, str], pa.Table]) -> None:
+        """Go on from the state of the order and the rows that waited."""
+        clock = None
+        if any(side.schema is not None for side in self._live.sides):
+            clock = self._bound([side.schema for side in self._live.sides])
+        held = {}
+        for (side, name), table in waiting.items():
+            assert clock is not None
+            held[side, name] = (table, *clock.extract(table, side))
+        self.order = Order.restore(state, held, self._shown)
+        self.clock = clock
+
+    # --- what is ready ---
+
+    def _commit(self, ready: Ready, join: Joining, known: dict[int, pa.Table] | None = None) -> pa.Table:
+        tables = {**(known or {}), **ready.tables}
+        result = join(ready.sides, tables) if tables else self._live.empty()
+        self.order.commit(ready)
+        return result
+
+    def _silent(self, before: int, speaking: tuple[int, str]) -> list[tuple[int, str]]:
+        silent = []
+        for info in self.order.sources():
+            key = (info.side, info.name)
+            seen = self._seen.setdefault(key, before)
+            if key != speaking and info.is_open and not info.is_idle and seen < before:
+                silent.append(key)
+        return silent
+
+    def _rest(self, key: tuple[int, str], join: Joining) -> pa.Table:
+        return self._commit(self.order.idle(*key), join)
+
+    # --- time ---
+
+    def _clock_for(self, side: int, schema: pa.Schema) -> BoundTime:
+        schemas = [known.schema for known in self._live.sides]
+        schemas[side] = schemas[side] or schema
+        return self._bound(schemas)
+
+    def _bound(self, schemas: list[pa.Schema | None]) -> BoundTime:
+        """Timestamps of the sides that are known, in the unit of the join."""
+        names = self._live.spec.time or tuple(self.columns)
+        known = [
+            (name, schema.field(name).type)
+            for name, schema in zip(names, schemas, strict=True)
+            if name is not None and schema is not None
+        ]
+        (left, left_type), (right, right_type) = known[0], known[-1]
+        window = self._live.spec.window
+        if isinstance(window, Rows):  # it has no duration, so that any will do
+            window = interval(0, 0) if pa.types.is_integer(left_type) else interval("0s", "0s")
+        return bind_time(window, (left, right), left_type, right_type)
+
+    def _shown(self, number: int) -> object:
+        return number if self.clock is None else self.clock.to_value(number)
+
+
+class _Owner(Protocol):
+    """The join behind a handle."""
+
+    def _source_push(self, side: int, name: str, batch: Any) -> pa.Table: ...
+    def _source_finish(self, side: int, name: str) -> pa.Table: ...
+    def _source_idle(self, side: int, name: str) -> pa.Table: ...
+    def _source_open(self, side: int, name: str) -> bool: ...
+
+
+class Source:
+    """One physical stream of a side: rows in the order of time, joined when their turn comes.
+
+    Made by :meth:`WindowJoin.source`. A row waits until no open source can bring one that sorts before it by
+    (time, side, name of the source), so the matches and their order do not depend on which source is quick.
+    Every call returns the matches of all rows, also of other sources, whose turn came with it.
+
+    Notes
+    -----
+    Cost: O(sources) for a call, and O(log sources) for each row on top of what the join costs. Rows are kept
+    while they wait: a source that stays silent makes all others wait, until it is idle or finished.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slidejoin as sj
+    >>> join = sj.WindowJoin(sj.equal("id"), sj.within(10, time="ts"))
+    >>> north, south = join.source("left", "north"), join.source("left", "south")
+    >>> east = join.source("right", "east")
+    >>> _ = north.push(pa.table({"id": [1], "ts": [3]}))
+    >>> _ = south.push(pa.table({"id": [2], "ts": [5]}))
+    >>> east.push(pa.table({"id": [1], "ts": [4]})).num_rows  # north may bring a time up to 4 yet
+    0
+    >>> north.finish().to_pylist()
+    [{'id': 1, 'ts': 3, 'id_right': 1, 'ts_right': 4}]
+    """
+
+    def __init__(self, owner: _Owner, side: int, name: str) -> None:
+        self._owner = owner
+        self._side = side
+        self._name = name
+
+    @property
+    def side(self) -> str:
+        """``"left"`` or ``"right"``."""
+        return SIDES[self._side]
+
+    @property
+    def name(self) -> str:
+        """What it is called among the sources of its side, and sorted by where times are equal."""
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may still be pushed."""
+        return self._owner._source_open(self._side, self._name)
+
+    def push(self, batch: Any) -> pa.Table:
+        """Deliver the next rows, in the order of time; return the matches of the rows whose turn came.
+
+        Parameters
+        ----------
+        batch : object
+            Rows as for :meth:`WindowJoin.push`. A time smaller than one before it is an OrderError, and
+            changes nothing.
+        """
+        return self._owner._source_push(self._side, self._name, batch)
+
+    def finish(self) -> pa.Table:
+        """End this source: nothing waits for it any more. Return the matches of what waited for it alone."""
+        return self._owner._source_finish(self._side, self._name)
+
+    def idle(self) -> pa.Table:
+        """Do not wait for this source until its next row; return the matches of what waited for it alone.
+
+        With ``within`` and ``rows`` windows a row that comes back too late is then an OrderError.
+        """
+        return self._owner._source_idle(self._side, self._name)
+
+    def __repr__(self) -> str:
+        return f"Source({self.side!r}, {self._name!r}{'' if self.is_open else ', finished'})"
