@@ -97,6 +97,7 @@ class Window {
         for (Stream& s : streams_) s.passing = 0;
     }
 
+    void wake(Side side) { watermark_.wake(side); }
     void promise(std::int64_t to, Side side) { watermark_.promise(side, to); }
     void rest(Side side) { watermark_.rest(side); }
 

@@ -57,6 +57,8 @@ class SerialJoin final : public Engine {
 
     void advance(std::int64_t to, int side) override {
         move_time([&] {
+            for (const Side each : kSides)  // a side that wakes holds the other one back
+                if (names(side, each)) window_.wake(each);
             for (const Side each : kSides)
                 if (names(side, each)) window_.promise(to, each);
         });
