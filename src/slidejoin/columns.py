@@ -42,6 +42,11 @@ class Picks:
     def arrow(self) -> pa.Array:
         return pa.array(self.rows, mask=self.missing)
 
+    @cached_property
+    def present(self) -> pa.Buffer | None:
+        """The bitmap of the rows that are not missing, or None if none is."""
+        return None if self.missing is None else _bitmap(~self.missing)
+
     def halves(self) -> tuple["Picks", "Picks"]:
         middle = len(self.rows) // 2
         first, second = slice(None, middle), slice(middle, None)
@@ -134,7 +139,7 @@ class Validity:
     def take(self, picks: Picks) -> pa.Buffer | None:
         """The bitmap of the rows taken, or None if all are valid."""
         if self._flat is None:
-            return None if picks.missing is None else _bitmap(~picks.missing)
+            return picks.present
         valid = self._flat.live.take(picks.rows, mode="clip")
         if picks.missing is not None:
             valid[picks.missing] = 0

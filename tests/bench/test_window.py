@@ -5,6 +5,7 @@ import pytest
 
 from slidejoin.bench import BENCHMARKS, window
 from slidejoin.bench.foundation import Answer
+from slidejoin.bench.tables import Following, Stream, table_run
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import StateError
 from slidejoin.window import rows
@@ -36,7 +37,7 @@ def test_shares_of_a_push_add_up():
 @pytest.mark.parametrize("payload", ["numbers", "strings"])
 @pytest.mark.parametrize("form", ["arrivals", "one_sided"])
 def test_both_joins_get_the_same_arrivals(payload, form):
-    stream = window.Stream(WORKLOAD, payload)
+    stream = Stream(WORKLOAD, payload)
     tables = getattr(stream, form)(96, 512, 32)
     arrays = getattr(stream, f"numeric_{form}")(96, 512, 32)
     assert len(tables) == len(arrays)
@@ -51,10 +52,11 @@ def test_both_joins_get_the_same_arrivals(payload, form):
 
 @pytest.mark.parametrize("form", ["arrivals", "one_sided"])
 def test_ids_are_positions(form):
-    stream = window.Stream(WORKLOAD, "strings")
-    table = window._warm(stream, window._band(WORKLOAD), rows(64), SIZES)
-    expected = window._numeric(WORKLOAD.join(), getattr(stream, f"numeric_{form}"), WORKLOAD.warm, SIZES)
-    found = window._tables(table, getattr(stream, form), WORKLOAD.warm, SIZES)
+    stream = Stream(WORKLOAD, "strings")
+    table = stream.warm(window._band(WORKLOAD), rows(64), SIZES.push)
+    size = (WORKLOAD.warm, SIZES.tuples, SIZES.push)
+    expected = window._numeric(WORKLOAD.join(), Following(getattr(stream, f"numeric_{form}"), *size))
+    found = table_run(table, Following(getattr(stream, form), *size))
     for _ in range(2):
         one, other = expected(), found()
         assert one.matches > 0
@@ -62,7 +64,7 @@ def test_ids_are_positions(form):
 
 
 def test_a_wrong_answer_stops_the_benchmark(monkeypatch):
-    monkeypatch.setattr(window, "_tables", lambda *_: lambda: Answer(1.0, 0, 0))
+    monkeypatch.setattr(window, "table_run", lambda *_: lambda: Answer(1.0, 0, 0))
     with pytest.raises(StateError, match="disagree on the same arrivals"):
         list(window._against_numeric(SIZES, "numbers", window.Target(">=", 0.5), lambda _: None))
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from slidejoin import isa
 from slidejoin.bench import machine
-from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, ratios
+from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, rates, ratios
 from slidejoin.bench.peer import BUILD, HUGE_PAGES, INSTALL_ABSL, NO_CHECKOUT, Peer, about, checkout, program
 from slidejoin.bench.report import Report, Result, Target, measured, missing
-from slidejoin.bench.workload import Feed, Workload
+from slidejoin.bench.workload import Feed, Workload, power
 from slidejoin.errors import StateError, UsageError
 
 
@@ -148,12 +148,12 @@ def _against_absl(
         sizes.large: {1: Target(">=", 1.0), 16: Target(">=", 1.4)},
     }
     for window, targets in groups.items():
-        lines = {group: f"b-tree, {_groups(group)} / absl, w={_power(window)}" for group in targets}
+        lines = {group: f"b-tree, {_groups(group)} / absl, w={power(window)}" for group in targets}
         if path is None or not with_absl:
             note = INSTALL_ABSL if path else BUILD
             yield from (missing(lines[group], "x", targets[group], note) for group in targets)
             continue
-        say(f"b-tree against absl, w={_power(window)}")
+        say(f"b-tree against absl, w={power(window)}")
         workload, agreement = Workload(window, sizes.matches), Agreement()
         with contextlib.ExitStack() as stack:
             start = functools.partial(Peer, path, workload, sizes.tuples)
@@ -166,11 +166,11 @@ def _against_absl(
             )
         for group, target in targets.items():
             yield measured(lines[group], ratios(samples["absl"], samples[str(group)]), "x", target)
-        yield measured(f"absl, w={_power(window)}", _rates(samples["absl"], sizes.tuples), "M tuples/s")
+        yield measured(f"absl, w={power(window)}", rates(samples["absl"], sizes.tuples), "M tuples/s")
 
 
 def _crossing(sizes: Sizes, path: Path | None, say: Callable[[str], None]) -> Iterable[Result]:
-    what = f"Python / native, time of pushes of {sizes.push}, w={_power(sizes.large)}"
+    what = f"Python / native, time of pushes of {sizes.push}, w={power(sizes.large)}"
     target = Target("<", 1.05)
     if path is None:
         yield missing(what, "x", target, BUILD)
@@ -227,43 +227,35 @@ def _single(sizes: Sizes, path: Path | None, say: Callable[[str], None]) -> Iter
 
 def _information(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     for window in (sizes.small, sizes.middle, sizes.large):
-        say(f"throughput from Python, w={_power(window)}")
+        say(f"throughput from Python, w={power(window)}")
         workload = Workload(window, sizes.matches)
         feeds = {
-            f"b-tree, {_groups(group)}, w={_power(window)}": Feed(workload, sizes.push, group=group)
+            f"b-tree, {_groups(group)}, w={power(window)}": Feed(workload, sizes.push, group=group)
             for group in (1, 16, 8192)
         }
         yield from _throughput(sizes, feeds)
         stats = next(iter(feeds.values())).join.stats
         stored = stats["stored_left"] + stats["stored_right"]
         size = stats["memory_bytes"] / stored
-        yield measured(f"b-tree, memory, w={_power(window)}", [size], "bytes/tuple")
+        yield measured(f"b-tree, memory, w={power(window)}", [size], "bytes/tuple")
 
     say("instruction sets and nested loop")
     levels = {}
     for level in isa.available():
         with isa.use(level):
-            levels[f"b-tree, {_groups(16)}, w={_power(sizes.middle)}, {level}"] = Feed(
+            levels[f"b-tree, {_groups(16)}, w={power(sizes.middle)}, {level}"] = Feed(
                 Workload(sizes.middle, sizes.matches), sizes.push, group=16
             )
     yield from _throughput(sizes, levels)
     nested = Feed(Workload(sizes.nested, sizes.matches), sizes.push, index="nested-loop")
-    yield from _throughput(sizes, {f"nested-loop, w={_power(sizes.nested)}": nested})
+    yield from _throughput(sizes, {f"nested-loop, w={power(sizes.nested)}": nested})
 
 
 def _throughput(sizes: Sizes, feeds: dict[str, Feed]) -> Iterable[Result]:
     agreements = Agreement()
     contenders = {name: agreements.contender(_python(feed, sizes.tuples)) for name, feed in feeds.items()}
     for name, samples in alternate(contenders, sizes.information_rounds).items():
-        yield measured(name, _rates(samples, sizes.tuples), "M tuples/s")
-
-
-def _rates(samples: list[float], tuples: int) -> list[float]:
-    return [tuples / seconds / 1e6 for seconds in samples]
-
-
-def _power(window: int) -> str:
-    return f"2^{window.bit_length() - 1}"
+        yield measured(name, rates(samples, sizes.tuples), "M tuples/s")
 
 
 def _groups(group: int) -> str:

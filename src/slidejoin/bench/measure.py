@@ -47,6 +47,11 @@ def ratios(numerator: Sequence[float], denominator: Sequence[float]) -> list[flo
     return [above / below for above, below in zip(numerator, denominator, strict=True)]
 
 
+def rates(seconds: Sequence[float], count: int) -> list[float]:
+    """Millions a second, where each run did ``count``."""
+    return [count / each / 1e6 for each in seconds]
+
+
 def spread(samples: Sequence[float]) -> float:
     """Return the distance of the quartiles as a share of the median.
 

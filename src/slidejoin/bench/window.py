@@ -12,20 +12,28 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from slidejoin import live, window_join
 from slidejoin.bench import machine
 from slidejoin.bench.foundation import Agreement, Answer
-from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, ratios
+from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, rates, ratios
 from slidejoin.bench.peer import checkout
 from slidejoin.bench.report import Report, Result, Target, measured
-from slidejoin.bench.workload import Workload
+from slidejoin.bench.tables import (
+    Cut,
+    Following,
+    NumericPush,
+    Stream,
+    TablePush,
+    checksum,
+    table_run,
+    throughput,
+)
+from slidejoin.bench.workload import Workload, power
 from slidejoin.engine import Engine
 from slidejoin.numeric import NumericJoin
 from slidejoin.predicate import Predicate, band, equal
@@ -33,10 +41,6 @@ from slidejoin.result import RowStore
 from slidejoin.source import Side
 from slidejoin.window import Window, interval, rows, within
 from slidejoin.window_join import WindowJoin
-
-# One push: to NumericJoin as (sides, keys), to WindowJoin as the arguments of push.
-NumericPush: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int32]]
-TablePush: TypeAlias = dict[str, pa.Table]
 
 
 @dataclass(frozen=True)
@@ -75,93 +79,8 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     return Report("window", quick, machine.finished(where), parameters, results)
 
 
-class Stream:
-    """The rows of a workload, cut into pushes.
-
-    Parameters
-    ----------
-    payload : str
-        ``"numbers"``, or ``"strings"`` for one column more.
-    extra : function, optional
-        Makes further columns from the first arrival's number and the count of arrivals.
-    """
-
-    def __init__(
-        self,
-        workload: Workload,
-        payload: str = "numbers",
-        extra: Callable[[int, int], dict[str, Any]] | None = None,
-    ) -> None:
-        self.workload = workload
-        self._strings = payload == "strings"
-        self._extra = extra
-
-    def table(self, start: int, count: int) -> pa.Table:
-        """The rows of these arrivals; ``id`` is the position of a row on its side."""
-        numbers = np.arange(start, start + count)
-        columns: dict[str, Any] = {
-            "side": self.workload.sides(start, count),
-            "key": self.workload.keys(start, count),
-            "id": numbers // 2,
-            "x": numbers * 0.25,
-        }
-        if self._strings:
-            digits = pc.utf8_lpad(pa.array(numbers % 10**7).cast(pa.string()), 7, "0")
-            columns["name"] = pc.binary_join_element_wise("item-", digits, "")
-        return pa.table(columns | (self._extra(start, count) if self._extra else {}))
-
-    def arrivals(self, start: int, count: int, push: int) -> list[TablePush]:
-        """Pushes of both sides in turn."""
-        return [{"arrivals": self.table(at, push)} for at in range(start, start + count, push)]
-
-    def one_sided(self, start: int, count: int, push: int) -> list[TablePush]:
-        """The same rows, half of every push on the left and then half on the right."""
-        pushes = []
-        for at in range(start, start + count, push):
-            table = self.table(at, push).drop_columns("side")
-            for i, side in enumerate(("left", "right")):
-                pushes.append({side: table.take(np.arange(i, push, 2))})
-        return pushes
-
-    def numeric_arrivals(self, start: int, count: int, push: int) -> list[NumericPush]:
-        """What :meth:`arrivals` are to NumericJoin."""
-        sides, keys = self.workload.sides(start, count), self.workload.keys(start, count)
-        return [(sides[at : at + push], keys[at : at + push]) for at in range(0, count, push)]
-
-    def numeric_one_sided(self, start: int, count: int, push: int) -> list[NumericPush]:
-        """What :meth:`one_sided` is to NumericJoin."""
-        keys = self.workload.keys(start, count)
-        return [
-            (np.full(push // 2, side, np.uint8), keys[at + side : at + push : 2].copy())
-            for at in range(0, count, push)
-            for side in (0, 1)
-        ]
-
-
-class _Next:
-    """The next arrivals of a stream, run after run; they are made at the end of the run before."""
-
-    def __init__(self, cut: Callable[[int, int, int], list[Any]], start: int, sizes: Sizes) -> None:
-        self._cut, self._next, self._sizes = cut, start, sizes
-        self._pushes = self._make()
-
-    def _make(self) -> list[Any]:
-        pushes = self._cut(self._next, self._sizes.tuples, self._sizes.push)
-        self._next += self._sizes.tuples
-        return pushes
-
-    def __enter__(self) -> list[Any]:
-        return self._pushes
-
-    def __exit__(self, *_: object) -> None:
-        self._pushes = self._make()
-
-
-def _numeric(
-    join: NumericJoin, cut: Callable[[int, int, int], list[NumericPush]], start: int, sizes: Sizes
-) -> Callable[[], Answer]:
+def _numeric(join: NumericJoin, following: Following[NumericPush]) -> Callable[[], Answer]:
     """A run of NumericJoin: only the pushes count."""
-    following = _Next(cut, start, sizes)
 
     def run() -> Answer:
         seconds = 0.0
@@ -174,47 +93,17 @@ def _numeric(
                 matches += len(left)
                 left_sum += int(left.sum())
                 right_sum += int(right.sum())
-        return Answer(seconds, matches, _checksum(left_sum, right_sum))
+        return Answer(seconds, matches, checksum(left_sum, right_sum))
 
     return run
 
 
-def _tables(
-    join: WindowJoin, cut: Callable[[int, int, int], list[TablePush]], start: int, sizes: Sizes
-) -> Callable[[], Answer]:
-    """A run of WindowJoin: only the pushes count."""
-    following = _Next(cut, start, sizes)
-
-    def run() -> Answer:
-        seconds = 0.0
-        matches = left_sum = right_sum = 0
-        with following as pushes:
-            for push in pushes:
-                begin = time.perf_counter()
-                table = join.push(**push)
-                seconds += time.perf_counter() - begin
-                matches += table.num_rows
-                left_sum += pc.sum(table["id"]).as_py() or 0
-                right_sum += pc.sum(table["id_right"]).as_py() or 0
-        return Answer(seconds, matches, _checksum(left_sum, right_sum))
-
-    return run
-
-
-def _checksum(left_sum: int, right_sum: int) -> int:
-    return (31 * left_sum + right_sum) % 2**64
+def _following(stream: Stream, sizes: Sizes) -> Following[TablePush]:
+    return Following(stream.arrivals, stream.workload.warm, sizes.tuples, sizes.push)
 
 
 def _band(workload: Workload) -> Predicate:
     return band("key", lower=workload.lower, upper=workload.upper)
-
-
-def _warm(stream: Stream, on: Predicate, window: Window, sizes: Sizes) -> WindowJoin:
-    """A join whose windows are full."""
-    join = WindowJoin(on, window)
-    for push in stream.arrivals(0, stream.workload.warm, max(sizes.push, stream.workload.window // 2)):
-        join.push(**push)
-    return join
 
 
 def _against_numeric(
@@ -222,26 +111,24 @@ def _against_numeric(
 ) -> Iterable[Result]:
     workload = Workload(sizes.window, sizes.matches)
     stream = Stream(workload, payload)
-    forms: dict[str, tuple[Callable[..., list[NumericPush]], Callable[..., list[TablePush]]]] = {
+    forms: dict[str, tuple[Cut[NumericPush], Cut[TablePush]]] = {
         f"both sides in a push of {sizes.push}": (stream.numeric_arrivals, stream.arrivals),
         f"one side in a push of {sizes.push // 2}": (stream.numeric_one_sided, stream.one_sided),
     }
     for form, (numeric_cut, table_cut) in forms.items():
-        what = f"{payload}, {form}, w={_power(sizes.window)}"
+        what = f"{payload}, {form}, w={power(sizes.window)}"
         say(f"WindowJoin against NumericJoin, {what}")
         agreement = Agreement()
-        join = _warm(stream, _band(workload), rows(sizes.window), sizes)
-        samples = alternate(
-            {
-                "numeric": agreement.contender(_numeric(workload.join(), numeric_cut, workload.warm, sizes)),
-                "window": agreement.contender(_tables(join, table_cut, workload.warm, sizes)),
-            },
-            sizes.rounds,
-        )
+        join = stream.warm(_band(workload), rows(sizes.window), sizes.push)
+        size = (workload.warm, sizes.tuples, sizes.push)
+        numeric = _numeric(workload.join(), Following(numeric_cut, *size))
+        table = table_run(join, Following(table_cut, *size))
+        contenders = {"numeric": agreement.contender(numeric), "window": agreement.contender(table)}
+        samples = alternate(contenders, sizes.rounds)
         ratio = ratios(samples["numeric"], samples["window"])
         yield measured(f"WindowJoin / NumericJoin, {what}", ratio, "x", target)
         for name, label in (("numeric", "NumericJoin"), ("window", "WindowJoin")):
-            yield measured(f"{label}, {what}", _rates(samples[name], sizes.tuples), "M tuples/s")
+            yield measured(f"{label}, {what}", rates(samples[name], sizes.tuples), "M tuples/s")
 
 
 # --- Where the time of a push goes ---
@@ -293,8 +180,8 @@ def _profile(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     for payload in ("numbers", "strings"):
         say(f"where the time of a push goes, {payload}")
         stream = Stream(workload, payload)
-        join = _warm(stream, _band(workload), rows(sizes.window), sizes)
-        push = _tables(join, stream.arrivals, workload.warm, sizes)
+        join = stream.warm(_band(workload), rows(sizes.window), sizes.push)
+        push = table_run(join, _following(stream, sizes))
         shares: dict[str, list[float]] = {stage: [] for stage in (*STAGES, REST)}
         push()
         for _ in range(sizes.information_rounds):
@@ -322,12 +209,12 @@ def _windows(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     }
     agreement = Agreement()
     contenders = {
-        f"WindowJoin, {name}, w={_power(sizes.window)}": agreement.contender(
-            _tables(_warm(stream, _band(workload), window, sizes), stream.arrivals, workload.warm, sizes)
+        f"WindowJoin, {name}, w={power(sizes.window)}": agreement.contender(
+            table_run(stream.warm(_band(workload), window, sizes.push), _following(stream, sizes))
         )
         for name, window in windows.items()
     }
-    yield from _throughput(sizes, contenders)
+    yield from throughput(contenders, sizes.tuples, sizes.information_rounds)
 
 
 def _conditions(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
@@ -343,19 +230,17 @@ def _conditions(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     near = band("key", within=sizes.symbols * workload.width // 2)
     agreement = Agreement()
     contenders = {
-        f"WindowJoin, equal {kind} of {sizes.symbols} and band, w={_power(sizes.window)}": (
+        f"WindowJoin, equal {kind} of {sizes.symbols} and band, w={power(sizes.window)}": (
             agreement.contender(
-                _tables(
-                    _warm(stream, equal(column) & near, rows(sizes.window), sizes),
-                    stream.arrivals,
-                    workload.warm,
-                    sizes,
+                table_run(
+                    stream.warm(equal(column) & near, rows(sizes.window), sizes.push),
+                    _following(stream, sizes),
                 )
             )
         )
         for kind, column in (("int32", "symbol"), ("string", "text"))
     }
-    yield from _throughput(sizes, contenders)
+    yield from throughput(contenders, sizes.tuples, sizes.information_rounds)
 
 
 def _one_shot(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
@@ -364,15 +249,15 @@ def _one_shot(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     say(what)
     workload = Workload(sizes.window, sizes.matches)
     stream = Stream(workload)
-    whole = Sizes(**{**asdict(sizes), "tuples": sizes.one_shot, "push": sizes.one_shot})
+    whole = (0, sizes.one_shot, sizes.one_shot)
 
     def numeric() -> Answer:
         join = NumericJoin(sizes.window, workload.lower, workload.upper, np.int32)
-        return _numeric(join, stream.numeric_arrivals, 0, whole)()
+        return _numeric(join, Following(stream.numeric_arrivals, *whole))()
 
     def table() -> Answer:
         join = WindowJoin(_band(workload), rows(sizes.window))
-        return _tables(join, stream.arrivals, 0, whole)()
+        return table_run(join, Following(stream.arrivals, *whole))()
 
     agreement = Agreement()
     contenders = {"NumericJoin": agreement.contender(numeric), "WindowJoin": agreement.contender(table)}
@@ -381,17 +266,4 @@ def _one_shot(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
         f"WindowJoin / NumericJoin, {what}", ratios(samples["NumericJoin"], samples["WindowJoin"]), "x"
     )
     for name, seconds in samples.items():
-        yield measured(f"{name}, {what}", _rates(seconds, sizes.one_shot), "M tuples/s")
-
-
-def _throughput(sizes: Sizes, contenders: dict[str, Callable[[], float]]) -> Iterable[Result]:
-    for name, samples in alternate(contenders, sizes.information_rounds).items():
-        yield measured(name, _rates(samples, sizes.tuples), "M tuples/s")
-
-
-def _rates(samples: list[float], tuples: int) -> list[float]:
-    return [tuples / seconds / 1e6 for seconds in samples]
-
-
-def _power(window: int) -> str:
-    return f"2^{window.bit_length() - 1}"
+        yield measured(f"{name}, {what}", rates(seconds, sizes.one_shot), "M tuples/s")

@@ -67,6 +67,17 @@ class Workload:
         return join
 
 
+def power(window: int) -> str:
+    """A window as lines of a report name it.
+
+    Examples
+    --------
+    >>> power(2**20)
+    '2^20'
+    """
+    return f"2^{window.bit_length() - 1}"
+
+
 class Feed:
     """Pushes the stream into a warm join, run after run."""
 

@@ -1,0 +1,94 @@
+// Arrays and errors between the core and Python: NumPy arrays over memory of the core, errors translated.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+
+#include "../engine.hpp"
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace slidejoin {
+namespace {
+
+using AnyColumn = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+[[noreturn]] void raise(const char* error, const char* message) {
+    const nb::object type = nb::module_::import_("slidejoin.errors").attr(error);
+    PyErr_SetString(type.ptr(), message);
+    throw nb::python_error();
+}
+
+// Calls into the core, its errors turned into those of the package.
+template <class Call>
+auto translated(Call call) {
+    try {
+        return call();
+    } catch (const BatchError& error) {
+        const char* names[] = {"SchemaError", "OrderError", "CapacityError"};
+        raise(names[static_cast<int>(error.kind)], error.what());
+    } catch (const BrokenJoin& error) {
+        raise("StateError", error.what());
+    } catch (const BrokenInvariant& error) {
+        raise("StateError", error.what());
+    }
+}
+
+void require_aligned(const void* data, std::size_t size) {
+    if (reinterpret_cast<std::uintptr_t>(data) % size)
+        throw nb::type_error("an array that is not aligned to its type");
+}
+
+nb::capsule new_pairs(Pairs*& pairs) {
+    pairs = new Pairs;
+    return nb::capsule(pairs, [](void* p) noexcept { delete static_cast<Pairs*>(p); });
+}
+
+// An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time, which is
+// what a push of one tuple mostly consists of.
+nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& owner) {
+    const npy_intp shape[] = {static_cast<npy_intp>(size)};
+    PyObject* array =
+        data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data) : PyArray_SimpleNew(1, shape, NPY_INT64);
+    if (!array) throw nb::python_error();
+    nb::object result = nb::steal(array);
+    if (data &&
+        PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), nb::object(owner).release().ptr()) < 0)
+        throw nb::python_error();
+    return result;
+}
+
+template <class Value>
+Value* new_array(std::size_t size, int type, nb::object& owner) {
+    const npy_intp shape[] = {static_cast<npy_intp>(size)};
+    owner = nb::steal(PyArray_SimpleNew(1, shape, type));
+    if (!owner.is_valid()) throw nb::python_error();
+    return static_cast<Value*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(owner.ptr())));
+}
+
+template <class Number>
+nb::object copied(const std::vector<Number>& numbers) {
+    nb::object array;
+    auto* out = new_array<std::int64_t>(numbers.size(), NPY_INT64, array);
+    std::transform(numbers.begin(), numbers.end(), out,
+                   [](Number number) { return static_cast<std::int64_t>(number); });
+    return array;
+}
+
+nb::object bytes(const std::vector<std::uint8_t>& flags) {
+    nb::object array;
+    std::copy(flags.begin(), flags.end(), new_array<std::uint8_t>(flags.size(), NPY_UINT8, array));
+    return array;
+}
+
+}  // namespace
+}  // namespace slidejoin
