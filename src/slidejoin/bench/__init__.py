@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slidejoin.bench import foundation, window
+from slidejoin.bench import foundation, streams, window
 from slidejoin.bench.report import Report
 
 Say: TypeAlias = Callable[[str], None]
@@ -37,6 +37,11 @@ BENCHMARKS = {
             "window",
             "WindowJoin on tables of Arrow against NumericJoin on their keys; one core",
             window.run,
+        ),
+        Benchmark(
+            "streams",
+            "all join types, many sources, recovery; one core",
+            streams.run,
         ),
     )
 }

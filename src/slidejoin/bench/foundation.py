@@ -91,19 +91,28 @@ class Agreement:
 
     def contender(self, run: Callable[[], Answer]) -> Callable[[], float]:
         """Wrap a run: compare its answer with the others', return its seconds."""
-        turns = iter(range(2**31))
+        compare = self.comparison()
 
         def turn() -> float:
             answer = run()
+            compare(answer)
+            return answer.seconds
+
+        return turn
+
+    def comparison(self) -> Callable[[Answer], None]:
+        """For one contender: takes its answers, round by round, and compares them with the others'."""
+        turns = iter(range(2**31))
+
+        def compare(answer: Answer) -> None:
             expected = self._rounds.setdefault(next(turns), answer)
             if answer[1:] != expected[1:]:
                 raise StateError(
                     f"two contenders disagree on the same arrivals: (matches, checksum) are "
                     f"{answer[1:]} and {expected[1:]}; one is wrong, and its speed means nothing"
                 )
-            return answer.seconds
 
-        return turn
+        return compare
 
 
 def _native(peer: Peer) -> Callable[[], Answer]:

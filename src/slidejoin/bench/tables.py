@@ -6,7 +6,7 @@ outside the time.
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +26,8 @@ NumericPush: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int32]]
 TablePush: TypeAlias = dict[str, pa.Table]
 
 Push = TypeVar("Push")
-Push_co = TypeVar("Push_co", covariant=True)
-
-
-class Cut(Protocol[Push_co]):
-    """Makes the pushes of a part of a stream."""
-
-    def __call__(self, start: int, count: int, push: int, /) -> list[Push_co]:
-        """The arrivals ``start`` to ``start + count``, ``push`` of them at a time."""
-        ...
+# Makes the pushes of a part of a stream: from its first arrival, the count, and how many go into a push.
+Cut: TypeAlias = Callable[[int, int, int], list[Push]]
 
 
 class Stream:
