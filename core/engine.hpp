@@ -217,7 +217,8 @@ class Engine {
     virtual void idle(int side) = 0;
     // What a new engine is told to go on where this one stands: load() is its first call.
     virtual JoinState state() const = 0;
-    virtual std::vector<bool> unseen(int side) const = 0;
+    // Which of the tuples at positions [from, to), all of them held, no arrival may meet.
+    virtual std::vector<std::uint8_t> unseen(int side, std::uint64_t from, std::uint64_t to) const = 0;
     virtual void load(const JoinState& state, const Stored (&sides)[2]) = 0;
     virtual Stats stats() = 0;
     // Throws BrokenInvariant where a structure contradicts itself. O(n).

@@ -174,12 +174,14 @@ class Window {
         return state;
     }
 
-    std::vector<bool> unseen(Side side) const {
+    std::vector<std::uint8_t> unseen(Side side, std::uint64_t from, std::uint64_t to) const {
         const Stream& s = stream(side);
-        std::vector<bool> flags(s.next - s.first);
-        for (std::size_t i = 0; i < s.hidden.size(); ++i) flags[i] = s.hidden[i];
-        for (const std::uint64_t position : s.unseen)
-            if (position >= s.first) flags[position - s.first] = true;
+        if (from < s.first || to > s.next || from > to) throw std::out_of_range("tuples that are not held");
+        std::vector<std::uint8_t> flags(to - from);
+        if (spec_.kind == WindowKind::event)
+            for (std::uint64_t i = from; i < to; ++i) flags[i - from] = s.hidden[i - s.first];
+        auto at = std::lower_bound(s.unseen.begin(), s.unseen.end(), from);
+        for (; at != s.unseen.end() && *at < to; ++at) flags[*at - from] = true;
         return flags;
     }
 

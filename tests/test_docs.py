@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "isa", "keys", "numeric", "predicate", "reference", "result", "source", "spec", "testing", "window",
-        "window_join",
+        "chunks", "isa", "keys", "numeric", "order", "predicate", "reference", "result", "source", "sources",
+        "spec", "state", "testing", "window", "window_join",
     )
 )  # fmt: skip
 

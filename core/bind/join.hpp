@@ -129,11 +129,10 @@ class NativeJoin {
         return result;
     }
 
-    // Which of the tuples held no arrival may meet.
-    nb::object unseen(int side) {
+    // Which of the tuples at these positions no arrival may meet.
+    nb::object unseen(int side, std::uint64_t from, std::uint64_t to) {
         const Turn turn(*this);
-        const std::vector<bool> flags = engine_->unseen(checked(side));
-        return bytes(std::vector<std::uint8_t>(flags.begin(), flags.end()));
+        return bytes(engine_->unseen(checked(side), from, to));
     }
 
     using Held = std::tuple<std::vector<std::tuple<AnyColumn, nb::object>>, nb::object, nb::object,

@@ -118,8 +118,9 @@ NB_MODULE(_core, m) {
              nb::sig("def finals(self) -> tuple[numpy.typing.NDArray[typing.Any], "
                      "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
         .def("state", &NativeJoin::state, nb::sig("def state(self) -> dict[str, typing.Any]"))
-        .def("unseen", &NativeJoin::unseen, "side"_a,
-             nb::sig("def unseen(self, side: int) -> numpy.typing.NDArray[typing.Any]"))
+        .def("unseen", &NativeJoin::unseen, "side"_a, "first"_a, "after"_a,
+             nb::sig(
+                 "def unseen(self, side: int, first: int, after: int) -> numpy.typing.NDArray[typing.Any]"))
         .def("load", &NativeJoin::load, "state"_a, "left"_a, "right"_a,
              nb::sig("def load(self, state: dict[str, typing.Any], left: object, right: object) -> None"))
         .def("advance", &NativeJoin::advance, "to"_a, "side"_a)

@@ -77,7 +77,9 @@ class SerialJoin final : public Engine {
         return state;
     }
 
-    std::vector<bool> unseen(int side) const override { return window_.unseen(side_of(side)); }
+    std::vector<std::uint8_t> unseen(int side, std::uint64_t from, std::uint64_t to) const override {
+        return window_.unseen(side_of(side), from, to);
+    }
 
     void load(const JoinState& state, const Stored (&sides)[2]) override {
         broken_ = true;

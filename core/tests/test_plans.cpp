@@ -149,8 +149,7 @@ class Run {
             std::vector<Tuple> tuples;
             for (const Held& held : held_[side]) tuples.push_back(held.tuple);
             arrays[side].emplace(tuples.data(), tuples.size());
-            const std::vector<bool> flags = engine_->unseen(side);
-            unseen[side].assign(flags.begin(), flags.end());
+            unseen[side] = engine_->unseen(side, first_[side], first_[side] + tuples.size());
             stored[side] = {arrays[side]->batch(tuples.size()),
                             reinterpret_cast<const bool*>(unseen[side].data())};
         }

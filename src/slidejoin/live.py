@@ -269,16 +269,18 @@ class LiveJoin:
         if self.engine is not None:
             times = (bound.time, self.engine.bound.time)
             finer = 1 if times[0] is None or times[1] is None else times[0].finer_than(times[1])
-            engine.load(self.engine.state(), self.stores, self.unseen(), finer)
+            held = [(0, 0) if store is None else (store.first, store.next) for store in self.stores]
+            unseen = [self.unseen(side, *positions) for side, positions in enumerate(held)]
+            engine.load(self.engine.state(), self.stores, unseen, finer)
         return engine
 
     def new_engine(self, bound: BoundSpec) -> Engine:
         """An engine without rows."""
         return Engine(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
 
-    def unseen(self) -> list[NDArray[np.bool_]]:
-        """Which of the rows held no arrival may meet."""
-        return [self._running().native.unseen(i).astype(bool) for i in (0, 1)]
+    def unseen(self, side: int, first: int, after: int) -> NDArray[np.bool_]:
+        """Which of the rows at these positions no arrival may meet. Cost: O(positions)."""
+        return self._running().native.unseen(side, first, after).view(np.bool_)
 
     def _promised_again(self, engine: Engine) -> list[pa.Table]:
         """Repeat promises to an engine that counts time in a finer unit: they were rounded down before."""

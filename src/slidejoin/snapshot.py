@@ -123,8 +123,7 @@ def _chunk(live: LiveJoin, chunk: Chunk) -> bytes:
     store = live.stores[chunk.side]
     assert store is not None
     rows = result_table(store.schema, store.take(np.arange(chunk.start, chunk.stop)))
-    first = store.first
-    unseen = live.unseen()[chunk.side][chunk.start - first : chunk.stop - first]
+    unseen = live.unseen(chunk.side, chunk.start, chunk.stop)
     meta = {"side": chunk.side, "start": chunk.start, "stop": chunk.stop}
     parts = {"rows": state.table_part(rows), "unseen": state.bits_part(unseen)}
     return state.encode("chunk", live.spec.fingerprint, meta, parts)
