@@ -483,7 +483,7 @@ def specs(
     )
 
 
-def key_rows(spec, *, max_size=40):
+def key_rows(spec, *, min_size=0, max_size=40):
     """Lists of (side, key parts, step of time) for a spec."""
     parts = [
         st.tuples(*(values_of(condition.columns, side) for condition in spec.on)).map(
@@ -493,7 +493,8 @@ def key_rows(spec, *, max_size=40):
     ]
     steps = st.sampled_from([0, 0, 1, 2, 9])
     back = st.sampled_from([0, 0, 0, 1, 3, 12])
-    return st.lists(st.tuples(st.one_of(*parts), steps, back, st.integers(0, 19)), max_size=max_size)
+    row = st.tuples(st.one_of(*parts), steps, back, st.integers(0, 19))
+    return st.lists(row, min_size=min_size, max_size=max_size)
 
 
 class Clock:
@@ -520,10 +521,11 @@ class Clock:
 
 
 @st.composite
-def scripts(draw, *, max_size=60, start=0, **options):
+def scripts(draw, *, min_size=0, max_size=60, start=0, **options):
     """A spec and its whole input."""
     spec = draw(specs(**options))
-    return spec, Clock(spec, start).rows(draw(key_rows(spec, max_size=max_size)))
+    rows = draw(key_rows(spec, min_size=min_size, max_size=max_size))
+    return spec, Clock(spec, start).rows(rows)
 
 
 def run(

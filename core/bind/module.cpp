@@ -1,6 +1,7 @@
 // The module: the one part of the core, with its headers beside it, that knows Python.
 #include "../gather.hpp"
 #include "../hash.hpp"
+#include "../merge.hpp"
 #include "join.hpp"
 #include "outcome.hpp"
 
@@ -58,6 +59,38 @@ nb::tuple take_bytes(const Numbers& offsets, const Bytes& data, const Numbers& r
     return nb::make_tuple(taken_offsets, taken_bytes);
 }
 
+// Runs of (times, side, how many rows in front have no time) as one sequence: the side of each row, and which
+// row of its side it is.
+nb::tuple merge(const std::vector<std::tuple<Numbers, int, std::size_t>>& given) {
+    std::vector<Run> runs;
+    std::size_t rows[2] = {0, 0};
+    std::vector<Run> undated;
+    for (const auto& [times, side, without] : given) {
+        if ((side != 0 && side != 1) || without > times.shape(0)) throw nb::value_error("no run of a side");
+        const auto own = static_cast<std::uint8_t>(side);
+        const auto place = static_cast<std::int64_t>(rows[side]);
+        undated.push_back({times.data(), without, place, own});
+        runs.push_back({times.data() + without, times.shape(0) - without,
+                        place + static_cast<std::int64_t>(without), own});
+        rows[side] += times.shape(0);
+    }
+    nb::object sides, places[2];
+    auto* sides_out = new_array<std::uint8_t>(rows[0] + rows[1], NPY_UINT8, sides);
+    std::int64_t* out[2];
+    for (int i = 0; i < 2; ++i) out[i] = new_array<std::int64_t>(rows[i], NPY_INT64, places[i]);
+    const auto take = [&](std::uint8_t side, std::int64_t place) {
+        *sides_out++ = side;
+        *out[side]++ = place;
+    };
+    {
+        nb::gil_scoped_release released;
+        for (Run& run : undated)
+            for (std::size_t i = 0; i < run.size; ++i) take(run.side, run.place++);
+        merge_runs(std::move(runs), take);
+    }
+    return nb::make_tuple(sides, places[0], places[1]);
+}
+
 template <class Names>
 std::vector<std::string> names_of(const Names& entries) {
     std::vector<std::string> names;
@@ -90,6 +123,10 @@ NB_MODULE(_core, m) {
           nb::sig("def take_bytes(offsets: object, data: object, rows: object) -> "
                   "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
           "Byte strings by row: their offsets and their bytes.");
+    m.def("merge", &merge, "runs"_a,
+          nb::sig("def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[typing.Any], "
+                  "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
+          "Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.");
     nb::class_<NativeJoin>(m, "NativeJoin")
         .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
                       std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,

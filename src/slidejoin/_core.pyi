@@ -21,6 +21,11 @@ def take(values: object, rows: object) -> numpy.typing.NDArray[Any]:
 def take_bytes(offsets: object, data: object, rows: object) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """Byte strings by row: their offsets and their bytes."""
 
+def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
+    """
+    Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.
+    """
+
 class NativeJoin:
     def __init__(self, *, on: Sequence[tuple[str, Sequence[tuple[tuple[int, int, int, float], tuple[int, int, int, float]]]]], index: str, window: str, left: int = 0, right: int = 0, duration: int = 0, self_purge: bool = False, before: int = 0, after: int = 0, lateness: int | None = None, self_join: bool, sorted: bool = True, group: int, level: str, equalities: int = 0, banded: str = 'conjunct', finals: tuple[bool, bool] = (False, False)) -> None: ...
 

@@ -75,7 +75,10 @@ def restored(
         return _read(document, found, index)
     except StateError:
         raise
-    except (Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError) as error:
+    except (
+        Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError,
+        RuntimeError,  # the binding's, for a value that does not fit
+    ) as error:  # fmt: skip
         raise StateError(f"the snapshot contradicts itself: {error!r}") from error
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slidejoin import _core
 from slidejoin.errors import SchemaError
 
 EXPECTED = (
@@ -257,9 +258,25 @@ def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa
     """Rows of a table, also for the types that Arrow cannot take from; each once, unless not ``rising``."""
     if (rising and len(rows) == table.num_rows) or not table.num_columns:
         return table.slice(0, len(rows))
-    places = pa.array(rows)
-    columns = [_column_rows(column, places) for column in table.columns]
+    rows = np.ascontiguousarray(rows, np.int64)
+    columns = [_numbers_at(column, rows) or _column_rows(column, pa.array(rows)) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _numbers_at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array | None:
+    """Rows of a column of whole bytes without nulls; None for others."""
+    type_ = column.type
+    if not pa.types.is_primitive(type_) or type_.bit_width % 8 or column.null_count:
+        return None
+    dtype = np.dtype(f"u{type_.bit_width // 8}")
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * dtype.itemsize)
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    in_place = len(chunks) == 1 and chunks[0].flags.aligned
+    values = chunks[0] if in_place else np.concatenate([np.empty(0, dtype), *chunks])
+    return pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(_core.take(values, rows))])
 
 
 def _column_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:

@@ -7,6 +7,7 @@ finest so far is used, and what waits is counted anew when it becomes finer.
 """
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -61,9 +62,13 @@ class Sources:
         del columns
         clock = self._clock_for(side, table.schema)
         times, nulls = clock.extract(table, side)
+        order = self.order
         if self.clock is not None and clock != self.clock:
-            self.order.rescale(clock.finer_than(self.clock))
-        self.clock = clock
+            order = copy(order)  # so that a refused batch leaves the unit as it was
+            order.rescale(clock.finer_than(self.clock))
+        if order is not self.order or idle_after is not None:
+            order.check(side, name, times, nulls)
+        self.order, self.clock = order, clock
         results = []
         if idle_after is not None:
             results = [self._rest(key, join) for key in self._silent(now - idle_after, (side, name))]

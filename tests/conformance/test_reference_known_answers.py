@@ -6,6 +6,7 @@ to the same answers by one more entry in `ENGINES`.
 """
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 from window_cases import Condition, Row, Spec, id_pairs
 
+import slidejoin as sj
 from slidejoin import reference
 
 LEFT, RIGHT = reference.LEFT, reference.RIGHT
@@ -131,11 +133,39 @@ class WindowJoinEngine:
         return id_pairs(self._spec, self._join.finish())
 
     def restart(self) -> None:
-        """Go on without one until there are snapshots."""
+        self._join = sj.WindowJoin.restore(self._join.snapshot())
 
     @property
     def stats(self) -> dict[str, Any]:
         return self._join.stats
+
+
+class RestartingEngine(WindowJoinEngine):
+    """WindowJoin that goes on from a head and chunks after every step, under one index and the other."""
+
+    def __init__(self, question: Question, **options: Any) -> None:
+        super().__init__(question, **options)
+        self._chunks: dict[str, bytes] = {}
+        self._token: str | None = None
+        self._index = itertools.cycle(["b-tree", "nested-loop"])
+
+    def restart(self) -> None:
+        new = self._join.snapshot_since(self._token)
+        self._chunks.update(new.chunks)
+        for name in new.dead:
+            del self._chunks[name]
+        self._token = new.token
+        self._join = sj.WindowJoin.restore(new.head, chunks=self._chunks, index=next(self._index))
+
+    def push(self, side: int, key: Any, ts: int) -> list[tuple[int | None, int | None]]:
+        found = super().push(side, key, ts)
+        self.restart()
+        return found
+
+    def advance(self, to: int) -> list[tuple[int | None, int | None]]:
+        found = super().advance(to)
+        self.restart()
+        return found
 
 
 ENGINES: dict[str, Callable[[Question], Engine]] = {
@@ -144,6 +174,8 @@ ENGINES: dict[str, Callable[[Question], Engine]] = {
     "WindowJoin b-tree": partial(WindowJoinEngine, index="b-tree"),
     "WindowJoin nested-loop": partial(WindowJoinEngine, index="nested-loop"),
     "WindowJoin on timestamps": partial(WindowJoinEngine, times="ms, us"),
+    "WindowJoin with restarts": RestartingEngine,
+    "WindowJoin with restarts on timestamps": partial(RestartingEngine, times="ms, us"),
 }
 
 

@@ -23,6 +23,7 @@ from slidejoin.bench.peer import checkout
 from slidejoin.bench.report import Report, Result, Target, measured
 from slidejoin.bench.tables import Following, Stream, TablePush, table_run
 from slidejoin.bench.workload import Workload, power
+from slidejoin.errors import StateError
 from slidejoin.predicate import Predicate, band, equal
 from slidejoin.spec import HOW
 from slidejoin.window import Window, interval, rows
@@ -95,6 +96,32 @@ def _following(stream: Stream, sizes: Sizes) -> Following[TablePush]:
     return Following(stream.arrivals, stream.workload.warm, sizes.tuples, sizes.push)
 
 
+class Meter:
+    """Counts what a full join finds from now on."""
+
+    def __init__(self, join: WindowJoin) -> None:
+        self._join = join
+        self._before = join.stats
+
+    def per_row(self) -> float:
+        """Matches that an arrival found."""
+        after = self._join.stats
+        matches, left, right = (
+            after[counter] - self._before[counter] for counter in ("matches", "rows_left", "rows_right")
+        )
+        return float(matches / (left + right))
+
+
+def as_many(one: Meter, other: Meter) -> None:
+    """Raise where two joins that should find as many matches do not."""
+    found = one.per_row(), other.per_row()
+    if min(found) < 0.9 * max(found):
+        raise StateError(
+            f"contenders find {found[0]:.3g} and {found[1]:.3g} matches a row, expected as many; "
+            "a ratio of their speeds means nothing"
+        )
+
+
 # --- Equality and a band ---
 
 
@@ -133,23 +160,18 @@ def _against_plain(
     wide = band("key", lower=count * workload.lower, upper=count * (workload.upper + 1) - 1)
     narrow = band("key", lower=workload.lower, upper=workload.upper)
     conditions = {"compound": equal("symbol") & wide, "plain": narrow}
-    joins, contenders = {}, {}
+    meters, contenders = {}, {}
     for name, on in conditions.items():
-        joins[name], run = _tables(stream, on, rows(sizes.large), sizes)
-        contenders[name] = agreements[name].contender(run)
-    before = {name: join.stats for name, join in joins.items()}
+        join, run = _tables(stream, on, rows(sizes.large), sizes)
+        meters[name], contenders[name] = Meter(join), agreements[name].contender(run)
     samples = alternate(contenders, sizes.rounds if headline else sizes.information_rounds)
+    as_many(meters["compound"], meters["plain"])
     ratio = ratios(samples["plain"], samples["compound"])
     yield measured(f"equal & band / band alone, {what}", ratio, "x", Target(">=", 0.5) if headline else None)
     for name, label in (("compound", "equal & band"), ("plain", "band alone")):
         yield measured(f"{label}, {what}", rates(samples[name], sizes.tuples), "M tuples/s")
-        after = joins[name].stats
-        grown = {
-            counter: after[counter] - before[name][counter]
-            for counter in ("matches", "rows_left", "rows_right")
-        }
-        found = grown["matches"] / (grown["rows_left"] + grown["rows_right"])
-        yield measured(f"{label}, {what}, matches", [found], "per row")
+        if headline:
+            yield measured(f"{label}, {what}, matches", [meters[name].per_row()], "per row")
 
 
 # --- Two dimensions ---
@@ -178,11 +200,12 @@ def _plane(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
         "x": ("x", x),
         "narrow": ("narrow", band("y", within=1)),
     }
-    contenders = {
-        name: agreements[kind].contender(_tables(stream, on, rows(sizes.plane_window), plane)[1])
-        for name, (kind, on) in conditions.items()
-    }
+    meters, contenders = {}, {}
+    for name, (kind, on) in conditions.items():
+        join, run = _tables(stream, on, rows(sizes.plane_window), plane)
+        meters[name], contenders[name] = Meter(join), agreements[kind].contender(run)
     samples = alternate(contenders, sizes.rounds)
+    as_many(meters["x & y"], meters["narrow"])
     where = f"w={sizes.plane_window}, pushes of {sizes.plane_push}"
     labels = {
         "x": (f"two bands / band of as many candidates, {where}", Target(">=", 0.6)),
@@ -193,6 +216,7 @@ def _plane(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     names = {"x & y": "±10 on x & y", "y & x": "±10 on y & x", "x": "±10 on x", "narrow": "±1 on y"}
     for name, label in names.items():
         yield measured(f"band {label}, {where}", rates(samples[name], sizes.plane_tuples), "M tuples/s")
+        yield measured(f"band {label}, {where}, matches", [meters[name].per_row()], "per row")
 
 
 # --- Join types ---
@@ -305,15 +329,17 @@ def _few_keys_and_time(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Res
     Rows are held for as long as they may be late: as many as a window of rows holds.
     """
     workload = Workload(sizes.middle)
-    contenders = {}
+    meters, contenders = {}, {}
     few, many = str(sizes.few), str(sizes.symbols)
     for count in (sizes.few, sizes.symbols):
         say(f"equality of {count} symbols in an interval")
         stream = Stream(workload, extra=functools.partial(_timed_symbols, count))
         reach = 2 * sizes.matches * count  # in arrivals, of which every second is on the other side
         window = interval(reach, reach, time="ts", lateness=2 * sizes.middle)
-        contenders[str(count)] = Agreement().contender(_tables(stream, equal("symbol"), window, sizes)[1])
+        join, run = _tables(stream, equal("symbol"), window, sizes)
+        meters[str(count)], contenders[str(count)] = Meter(join), Agreement().contender(run)
     samples = alternate(contenders, sizes.information_rounds)
+    as_many(meters[few], meters[many])
     where = f"interval, {power(sizes.middle)} rows held per side"
     yield measured(f"equal of {few} symbols / of {many}, {where}", ratios(samples[many], samples[few]), "x")
     for name, seconds in samples.items():
