@@ -277,7 +277,7 @@ def test_generations() -> None:
     for token in (one, two):
         assert log.since(token) == (second, [first[0].id])
     assert log.since(empty) == (second, [])
-    assert log.since(None) == (second, [])
+    assert log.since(None) == (second, [first[0].id])
     assert log.since(log.token) == ([], [])
 
 

@@ -9,11 +9,11 @@ import operator
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import NamedTuple
 
-from slidejoin.errors import StateError
+from slidejoin.errors import StateError, UsageError
 from slidejoin.state import JSON, TOP, Data, as_bytes, checksum, is_natural
 
 
@@ -23,13 +23,14 @@ class Increment:
 
     Write the chunks first, then the head, then delete: whatever comes between, a head and its chunks are
     there. ``WindowJoin.restore(head, chunks=all_kept)`` goes on from there; ``token`` asks for what is new
-    next time.
+    next time. The head needs the chunks in ``alive`` and no others: what a crash left behind may go, too.
     """
 
     token: str
-    head: bytes
-    chunks: dict[str, bytes]
+    head: bytes = field(repr=False)
+    chunks: dict[str, bytes] = field(repr=False)
     dead: tuple[str, ...]
+    alive: tuple[str, ...]
 
 
 def check_chunks(expected: Mapping[str, JSON], given: Mapping[str, Data]) -> dict[str, memoryview]:
@@ -44,7 +45,13 @@ def check_chunks(expected: Mapping[str, JSON], given: Mapping[str, Data]) -> dic
     """
     if missing := [name for name in expected if name not in given]:
         raise StateError(f"{len(missing)} of {len(expected)} chunks are missing, {missing[0]!r} first")
-    chunks = {name: as_bytes(given[name]) for name in expected}
+    chunks = {}
+    for name in expected:
+        try:
+            chunks[name] = as_bytes(given[name])
+        except TypeError:
+            kind = type(given[name]).__name__
+            raise UsageError(f"chunk {name!r} is a {kind}; expected its bytes") from None
     for name, chunk in chunks.items():
         if type(expected[name]) is not int or checksum(chunk) != expected[name]:
             raise StateError(f"chunk {name!r} is not the one that the head was written with, or is damaged")
@@ -111,7 +118,11 @@ class ChunkLog:
         return f"{self._branches[-1][1]}-{self._generation}"
 
     def advance(
-        self, firsts: tuple[int, int], nexts: tuple[int, int], since: str | EllipsisType | None = ...
+        self,
+        firsts: tuple[int, int],
+        nexts: tuple[int, int],
+        since: str | EllipsisType | None = ...,
+        fanout: int | None = None,
     ) -> list[Chunk]:
         """Begin a generation, and return its chunks, which the caller must write now.
 
@@ -122,12 +133,15 @@ class ChunkLog:
         since : str or None, optional
             A token: chunks newer than it are cut anew, so that ``since(token)`` gives exactly the chunks
             returned, whose rows are all still there. None cuts all anew.
+        fanout : int, optional
+            Where so many chunks at the end of a side are of one size or less, they are cut anew as one. Then
+            there are O(log rows) of them, and a row is written O(log rows) times at most.
 
         Notes
         -----
         Cost: O(chunks alive). Bad arguments change nothing.
         """
-        held = math.inf if since is ... else -1 if since is None else self._known(since)
+        known = math.inf if since is ... else -1 if since is None else self._known(since)
         firsts, nexts = (_positions(firsts), _positions(nexts))
         for side in (0, 1):
             if not (self._firsts[side] <= firsts[side] <= nexts[side] and self._nexts[side] <= nexts[side]):
@@ -139,12 +153,17 @@ class ChunkLog:
         if self._fork:
             self._branches.append((generation, secrets.token_hex(6)))
         nonce = self._branches[-1][1]
-        keep = [chunk for chunk in self.alive if chunk.stop > firsts[chunk.side] and chunk.generation <= held]
+        held = [self._tidy(side, firsts[side], nexts[side], known, fanout) for side in (0, 1)]
+        keep = [
+            chunk
+            for chunk in self.alive
+            if chunk.stop > firsts[chunk.side] and chunk.generation <= held[chunk.side]
+        ]
         kept = {chunk.id for chunk in keep}
         dead = [_Dead(c.id, c.generation, generation) for c in self.alive if c.id not in kept]
         new = []
         for side in (0, 1):
-            recut = [chunk.start for chunk in self.alive if chunk.side == side and chunk.generation > held]
+            recut = [c.start for c in self.alive if c.side == side and c.generation > held[side]]
             start = max(firsts[side], min([self._nexts[side], *recut]))
             if start < nexts[side]:
                 name = f"{'LR'[side]}{generation}-{start}-{nonce}"
@@ -160,13 +179,27 @@ class ChunkLog:
         self._generation, self._firsts, self._nexts, self._fork = generation, firsts, nexts, False
         return new
 
+    def _tidy(self, side: int, first: int, after: int, held: float, fanout: int | None) -> float:
+        """Up to which generation the chunks of a side stay as they are."""
+        kept = [c for c in self.alive if c.side == side and c.stop > first and c.generation <= held]
+        while fanout is not None:
+            new = after - max(first, kept[-1].stop if kept else first)
+            small = len(kept)
+            while small and _size(kept[small - 1].stop - max(first, kept[small - 1].start)) <= _size(new):
+                small -= 1
+            if len(kept) - small < fanout - 1 or new == 0:
+                break
+            held = kept[small].generation - 1
+            del kept[small:]
+        return held
+
     def since(self, token: str | None) -> tuple[list[Chunk], list[str]]:
         """Chunks alive and newer than the token, and ids of the dead that its holder may have.
 
-        None: all alive, none dead. Cost: O(chunks alive + dead ones known).
+        None: all alive, and all dead that are known. Cost: O(chunks alive + dead ones known).
         """
         if token is None:
-            return list(self.alive), []
+            return list(self.alive), [entry.id for entry in self._dead]
         held = self._known(token)
         new = [chunk for chunk in self.alive if chunk.generation > held]
         return new, [entry.id for entry in self._dead if entry.born <= held < entry.died]
@@ -252,6 +285,11 @@ class ChunkLog:
             _require(entry.died > self._generation - self.KEPT, f"dead {entry.id!r} is forgotten by now")
         ids = [chunk.id for chunk in self.alive] + [entry.id for entry in self._dead]
         _require(len(set(ids)) == len(ids), "a chunk stands there twice")
+
+
+def _size(rows: int) -> int:
+    """The order of magnitude of a chunk, to the base 8."""
+    return rows.bit_length() // 3
 
 
 def _require(condition: object, what: str) -> None:

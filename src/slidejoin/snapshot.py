@@ -8,7 +8,7 @@ snapshot is a head with one chunk a side; increments write each row once and nam
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slidejoin import state
 from slidejoin.chunks import Chunk, ChunkLog, Increment, check_chunks
-from slidejoin.errors import Error, StateError
+from slidejoin.errors import Error, SpecError, StateError, UsageError
 from slidejoin.live import SIDES, LiveJoin
 from slidejoin.result import RowStore, result_table
 from slidejoin.sources import Sources
@@ -24,6 +24,7 @@ from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.state import Data, Document, is_natural
 
 _WAITING = "waiting "
+_FANOUT = 8  # chunks of one size before they become one
 
 
 class Snapshots:
@@ -36,7 +37,7 @@ class Snapshots:
         self._log = log or ChunkLog()
         self._sums = sums or {}  # checksum of each chunk alive
 
-    def whole(self, sources: Sources | None, path: str | PathLike[str] | None) -> bytes:
+    def whole(self, sources: Sources | None, path: str | PathLike[str] | None, note: str | None) -> bytes:
         """All in one document, also written to a file if a path is given."""
         chunks, sums = {}, {}
         for side, (first, after) in enumerate(zip(*_held(self._live), strict=True)):
@@ -44,36 +45,61 @@ class Snapshots:
                 name = SIDES[side]
                 chunks[name] = _chunk(self._live, Chunk(name, side, first, after, 0))
                 sums[name] = state.checksum(chunks[name])
-        data = state.bundle(_head(self._live, sources, None, sums), chunks)
+        data = state.bundle(_head(self._live, sources, None, sums, note), chunks)
         if path is not None:
             state.write_file(path, data)
         return data
 
-    def since(self, sources: Sources | None, token: str | None) -> Increment:
+    def since(self, sources: Sources | None, token: str | None, note: str | None) -> Increment:
         """What is new since a token."""
-        new = self._log.advance(*_held(self._live), since=token)
+        new = self._log.advance(*_held(self._live), since=token, fanout=_FANOUT)
         chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
         _, dead = self._log.since(token)
         sums = self._sums | {name: state.checksum(data) for name, data in chunks.items()}
         self._sums = {chunk.id: sums[chunk.id] for chunk in self._log.alive}
-        head = _head(self._live, sources, self._log, self._sums)
-        return Increment(self._log.token, head, chunks, tuple(dead))
+        head = _head(self._live, sources, self._log, self._sums, note)
+        return Increment(self._log.token, head, chunks, tuple(dead), tuple(self._sums))
+
+
+class Restored(NamedTuple):
+    """A join that was read from a snapshot."""
+
+    live: LiveJoin
+    sources: Sources | None
+    snapshots: Snapshots
+    note: str | None
 
 
 def restored(
     data: Data | str | PathLike[str], chunks: Mapping[str, Data] | None, index: str | None
-) -> tuple[LiveJoin, Sources | None, Snapshots]:
+) -> Restored:
     """The join of a snapshot, its sources, and what writes its further snapshots."""
+    if isinstance(data, Increment):
+        raise UsageError("data is an Increment; use restore(increment.head, chunks=...) with all chunks kept")
+    if chunks is not None and not isinstance(chunks, Mapping):
+        raise UsageError(f"chunks is a {type(chunks).__name__}; expected a mapping of ids to bytes")
     if isinstance(data, str | PathLike):
         data = state.read_file(data)
-    if chunks is None:
+    try:
+        document = state.decode(data)
+    except TypeError:
+        raise UsageError(f"data is a {type(data).__name__}; expected bytes or a path") from None
+    found: Mapping[str, Data]
+    if document.kind == "whole" and chunks is None:
         head, found = state.unbundle(data)
         document = state.decode(head, "head")
+    elif document.kind == "head" and chunks is not None:
+        found = chunks
     else:
-        document, found = state.decode(data, "head"), dict(chunks)
+        mend = {
+            "whole": "this is a whole snapshot, leave chunks= out",
+            "head": "this is the head of an increment; give its chunks, restore(head, chunks=...)",
+            "chunk": "this is a chunk of an increment; give the head, and this one in chunks=",
+        }
+        raise StateError(mend[document.kind])
     try:
         return _read(document, found, index)
-    except StateError:
+    except (StateError, UsageError):
         raise
     except (
         Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError,
@@ -91,7 +117,13 @@ def _held(live: LiveJoin) -> tuple[tuple[int, int], tuple[int, int]]:
     return (ranges[0][0], ranges[1][0]), (ranges[0][1], ranges[1][1])
 
 
-def _head(live: LiveJoin, sources: Sources | None, log: ChunkLog | None, sums: dict[str, int]) -> bytes:
+def _head(
+    live: LiveJoin,
+    sources: Sources | None,
+    log: ChunkLog | None,
+    sums: dict[str, int],
+    note: str | None,
+) -> bytes:
     parts: dict[str, Any] = {}
     for i, name in enumerate(SIDES):
         schema, store = live.sides[i].schema, live.stores[i]
@@ -110,6 +142,7 @@ def _head(live: LiveJoin, sources: Sources | None, log: ChunkLog | None, sums: d
         "held_side": live.held_side,
         "unequal": live.unequal,
         "chunks": sums,
+        "note": note,
         "log": None if log is None else log.to_json(),
         "sources": None,
     }
@@ -135,9 +168,7 @@ def _chunk(live: LiveJoin, chunk: Chunk) -> bytes:
 # --- reading ---
 
 
-def _read(
-    head: Document, found: Mapping[str, Data], index: str | None
-) -> tuple[LiveJoin, Sources | None, Snapshots]:
+def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Restored:
     meta = head.meta
     spec = JoinSpec.from_json(meta["spec"])
     if spec.fingerprint != head.fingerprint:
@@ -160,14 +191,18 @@ def _read(
     log = None if meta["log"] is None else ChunkLog.from_json(meta["log"])
     if log is not None and {chunk.id for chunk in log.alive} != set(sums):
         raise StateError("the head names other chunks than its log")
-    return live, sources, Snapshots(live, log, dict(sums) if log else None)
+    note = meta.get("note")
+    if note is not None and not isinstance(note, str):
+        raise StateError(f"the snapshot contradicts itself: its note is {note!r}")
+    return Restored(live, sources, Snapshots(live, log, dict(sums) if log else None), note)
 
 
 def _with_index(spec: JoinSpec, index: str) -> JoinSpec:
-    return replace(
-        spec,
-        index=join_spec(spec.on, spec.window, spec.how, index, self_join=spec.self_join).index,
-    )
+    try:
+        join_spec(spec.on, spec.window, spec.how, index, self_join=spec.self_join)
+    except SpecError as error:
+        raise UsageError(str(error)) from None  # the snapshot is not to blame
+    return replace(spec, index=index)
 
 
 def _decoded(name: str, data: Data, spec: JoinSpec) -> Document:

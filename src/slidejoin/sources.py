@@ -8,7 +8,7 @@ finest so far is used, and what waits is counted anew when it becomes finer.
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,24 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import UsageError
 from slidejoin.keys import BoundTime, bind_time
+from slidejoin.keys.columns import column_type
 from slidejoin.live import SIDES, LiveJoin
 from slidejoin.order import Order, Ready
 from slidejoin.window import Interval, Rows, interval
 
 # Joins rows whose turn has come.
 Joining: TypeAlias = Callable[[NDArray[np.uint8], dict[int, pa.Table]], pa.Table]
+
+
+class SourceInfo(NamedTuple):
+    """What is known of a source; ``latest`` is None before its first timestamp."""
+
+    side: str
+    name: str
+    is_open: bool
+    is_idle: bool
+    latest: Any
+    waiting: int
 
 
 class Sources:
@@ -35,7 +47,7 @@ class Sources:
         self.clock: BoundTime | None = None  # how times are counted, once a batch was seen
         self._seen: dict[tuple[int, str], int] = {}  # processing time of the last push
 
-    def open(self, side: int, name: str, time: str | None) -> None:
+    def open(self, side: int, name: str, time: str | None, now: int) -> None:
         """Open a source, or find the open one of this name."""
         if not isinstance(name, str):
             raise UsageError(f"name={name!r}; expected a text")
@@ -51,6 +63,7 @@ class Sources:
         if not self.order.is_open(side, name):
             self.order.add(side, name)
         self.columns[side] = time or expected
+        self._seen.setdefault((side, name), now)
 
     def push(
         self, side: int, name: str, table: pa.Table, join: Joining, now: int, idle_after: int | None
@@ -71,7 +84,7 @@ class Sources:
         self.order, self.clock = order, clock
         results = []
         if idle_after is not None:
-            results = [self._rest(key, join) for key in self._silent(now - idle_after, (side, name))]
+            results = [self._rest(key, join) for key in self._silent(now, idle_after, (side, name))]
         ready = self.order.push(side, name, table, times, nulls)
         results.append(self._commit(ready, join, {side: table.slice(0, 0)}))
         if len(table):
@@ -104,13 +117,22 @@ class Sources:
                     "late; finish those sources or declare them idle first"
                 )
 
+    def infos(self) -> list[SourceInfo]:
+        """What is known of each source."""
+        return [
+            SourceInfo(
+                SIDES[side], name, is_open, is_idle, None if latest is None else self._shown(latest), waiting
+            )
+            for side, name, is_open, is_idle, latest, waiting in self.order.sources()
+        ]
+
     def describe(self) -> list[tuple[str, str]]:
         """A line about each source, for explain()."""
         lines = []
-        for info in self.order.sources():
+        for info in self.infos():
             state = "finished" if not info.is_open else "idle" if info.is_idle else "open"
-            latest = "no row yet" if info.latest is None else f"up to {self._shown(info.latest)}"
-            text = f"{info.name!r} of {SIDES[info.side]}: {state}, {latest}, {info.waiting} rows wait"
+            latest = "no row yet" if info.latest is None else f"up to {info.latest}"
+            text = f"{info.name!r} of {info.side}: {state}, {latest}, {info.waiting} rows wait"
             lines.append(("source", text))
         return lines
 
@@ -134,12 +156,13 @@ class Sources:
         self.order.commit(ready)
         return result
 
-    def _silent(self, before: int, speaking: tuple[int, str]) -> list[tuple[int, str]]:
+    def _silent(self, now: int, after: int, speaking: tuple[int, str]) -> list[tuple[int, str]]:
+        """Sources that brought nothing for so long; after a restore the time starts anew."""
         silent = []
         for info in self.order.sources():
             key = (info.side, info.name)
-            seen = self._seen.setdefault(key, before)
-            if key != speaking and info.is_open and not info.is_idle and seen < before:
+            seen = self._seen.setdefault(key, now)
+            if key != speaking and info.is_open and not info.is_idle and now - seen >= after:
                 silent.append(key)
         return silent
 
@@ -157,8 +180,8 @@ class Sources:
         """Timestamps of the sides that are known, in the unit of the join."""
         names = self._live.spec.time or tuple(self.columns)
         known = [
-            (name, schema.field(name).type)
-            for name, schema in zip(names, schemas, strict=True)
+            (name, column_type(schema, side, name))
+            for side, (name, schema) in enumerate(zip(names, schemas, strict=True))
             if name is not None and schema is not None
         ]
         (left, left_type), (right, right_type) = known[0], known[-1]

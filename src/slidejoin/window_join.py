@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.snapshot import Snapshots, restored
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.sources import Source, Sources
+from slidejoin.sources import Source, SourceInfo, Sources
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.state import Data
 from slidejoin.window import Interval, Window
@@ -95,6 +95,7 @@ class WindowJoin:
         self._snapshots = Snapshots(live)
         self._lock = threading.Lock()
         self._final: dict[str, Any] | None = None  # the counters of a closed join
+        self.note: str | None = None  # what was saved with the snapshot that this join goes on from
         self._clock: Callable[[], int] = time.monotonic_ns
         self._last_seen = [self._clock()] * 2
 
@@ -144,6 +145,8 @@ class WindowJoin:
         if len(given) != 1 or (batch is not None) != self.spec.self_join:
             came = " and ".join(given) or "nothing"
             raise UsageError(f"push got {came}; expected {expected}")
+        if not isinstance(store, bool | np.bool):
+            raise UsageError(f"store={store!r}; expected True or False")
         with self._turn():
             if self._sources is not None:
                 raise UsageError("this join has sources, push into them; join.source(side, name) gives one")
@@ -158,7 +161,7 @@ class WindowJoin:
                 sides = np.full(tables[own].num_rows, own, np.uint8)
             if not len(sides) and any(self._untyped(i, table) for i, table in tables.items()):
                 return self._live.empty()
-            return self._join(sides, tables, store)
+            return self._join(sides, tables, bool(store))
 
     def source(self, side: str, name: str, *, time: str | None = None) -> Source:
         """One of several physical streams of a side: a handle to push into.
@@ -196,7 +199,7 @@ class WindowJoin:
                 raise UsageError(f"side={side!r}; expected 'left' or 'right'")
             if self._sources is None:
                 self._sources = Sources(self._live)
-            self._sources.open(SIDES.index(side), name, time)
+            self._sources.open(SIDES.index(side), name, time, self._clock())
             return Source(self, SIDES.index(side), name)
 
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
@@ -231,13 +234,17 @@ class WindowJoin:
         with self._turn(open_only=False):
             return self._live.take_late(self._named(side)[0])
 
-    def snapshot(self, path: str | PathLike[str] | None = None) -> bytes:
+    def snapshot(self, path: str | PathLike[str] | None = None, *, note: str | None = None) -> bytes:
         """All of the join's state, to go on later or elsewhere with :meth:`restore`.
 
         Parameters
         ----------
         path : path, optional
-            Also write it to this file: whole or not at all, and on disk when the call returns.
+            Also write it to this file: whole or not at all, and on disk when the call returns. (A process
+            that is killed meanwhile may leave a ``.slidejoin-*.tmp`` beside it.)
+        note : str, optional
+            Anything of yours that belongs to this state, such as how far the input was read; ``join.note``
+            of the restored join.
 
         Returns
         -------
@@ -258,15 +265,17 @@ class WindowJoin:
         [{'id': 2, 'id_right': 2}]
         """
         with self._turn():
-            return self._snapshots.whole(self._sources, path)
+            return self._snapshots.whole(self._sources, path, self._noted(note))
 
-    def snapshot_since(self, token: str | None = None) -> Increment:
+    def snapshot_since(self, token: str | None = None, *, note: str | None = None) -> Increment:
         """What a snapshot has that an earlier one had not: new chunks of rows, and which ones are dead.
 
         Parameters
         ----------
         token : str, optional
-            ``token`` of the last increment that was kept; None for the first time.
+            ``token`` of the last increment that was kept; None for the first time, or to begin anew.
+        note : str, optional
+            As for :meth:`snapshot`.
 
         Returns
         -------
@@ -276,7 +285,8 @@ class WindowJoin:
 
         Notes
         -----
-        Cost: a copy of the rows that are new since the token. Outer joins add a bit for each row held.
+        Cost: a copy of the rows that are new since the token; small chunks are joined now and then, so that a
+        row is written O(log window) times at most. Outer joins add a bit for each row held.
 
         Examples
         --------
@@ -291,7 +301,7 @@ class WindowJoin:
         2
         """
         with self._turn():
-            return self._snapshots.since(self._sources, token)
+            return self._snapshots.since(self._sources, token, self._noted(note))
 
     @classmethod
     def restore(
@@ -317,11 +327,17 @@ class WindowJoin:
         StateError
             The snapshot is truncated, damaged, or of a newer version.
         """
-        live, sources, snapshots = restored(data, chunks, index)
+        read = restored(data, chunks, index)
         join = cls.__new__(cls)
-        join._start(live)
-        join._sources, join._snapshots = sources, snapshots
+        join._start(read.live)
+        join._sources, join._snapshots, join.note = read.sources, read.snapshots, read.note
         return join
+
+    @property
+    def sources(self) -> list[SourceInfo]:
+        """The sources in their order: side, name, whether open or idle, the latest time, rows that wait."""
+        with self._turn(open_only=False):
+            return [] if self._sources is None else self._sources.infos()
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -360,6 +376,9 @@ class WindowJoin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a join is not pickled or copied; use join.snapshot() and WindowJoin.restore()")
 
     def __repr__(self) -> str:
         return f"WindowJoin({self.spec.on!r}, {self.spec.window!r})"
@@ -418,6 +437,12 @@ class WindowJoin:
         return self._sources
 
     # --- the state around it ---
+
+    @staticmethod
+    def _noted(note: str | None) -> str | None:
+        if note is not None and not isinstance(note, str):
+            raise UsageError(f"note={note!r}; expected a text, such as json.dumps(...) gives")
+        return note
 
     def _stats(self) -> dict[str, Any]:
         if self._final is not None:

@@ -19,7 +19,7 @@ from slidejoin import state
 from slidejoin.spec import JoinSpec
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
-SAMPLE = 200  # damaged bytes of each document, besides those of its structure
+SAMPLE = 120  # damaged bytes of each document, besides those of its structure
 TEXTS = pa.dictionary(pa.int32(), pa.string())
 NESTED = pa.struct([("tags", pa.list_(pa.string())), ("code", TEXTS)])
 

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -233,6 +234,11 @@ class Recovery(Machine):
                 part["watermark"] = None if at is None else at // self.clock.unit
         assert found == wanted
 
+    def teardown(self):
+        if self.spec is not None:
+            self.agree(self.join.finish(), [self.model.finish()], at_the_end=True)
+            self.counters_agree()
+
 
 def torn(data, seed):
     """A document of which the end is missing, or a bit differs."""
@@ -288,6 +294,61 @@ class EarlyRecovery(Recovery):
             self.push_side(self.first, [row for row in rows if row.side == self.first], store)
         else:
             super().push_both(rows, store)
+
+
+# --- what the machines meet too seldom to rely on it ---
+
+
+def whole(join):
+    return sj.WindowJoin.restore(join.snapshot())
+
+
+def in_parts(join):
+    new = join.snapshot_since()
+    return sj.WindowJoin.restore(new.head, chunks=new.chunks)
+
+
+AGAIN = pytest.mark.parametrize("again", [whole, in_parts])
+
+
+def at(unit, *times):
+    return {"k": [1] * len(times), "ts": pa.array(times, pa.int64()).cast(pa.timestamp(unit))}
+
+
+@AGAIN
+def test_a_promise_in_parts_of_a_unit_means_all_it_said_after_a_restore(again):
+    window = sj.interval("3ms", "3ms", time="ts")
+    join = sj.WindowJoin(sj.equal("k"), window)
+    join.push(left=at("ms", 60))
+    join.advance(pa.scalar(51_793, pa.timestamp("us")))
+    join = again(join)
+    join.push(right=at("us", 51_793, 51_794))  # the first is late, the second is not
+    assert (join.stats["late_right"], join.stats["rows_right"]) == (1, 1)
+    assert join.stats["watermark"].microsecond == 51_793
+
+
+@AGAIN
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_progress_of_a_side_survives(again, side):
+    join = sj.WindowJoin(sj.equal("k"), sj.interval(9, 9, time="ts", lateness=1))
+    join.push(**{SIDES[side]: {"k": [1], "ts": [10]}})
+    join = again(join)
+    join.push(**{SIDES[1 - side]: {"k": [1], "ts": [20]}})
+    assert join.stats["watermark"] == 9
+
+
+@AGAIN
+def test_a_side_at_rest_stays_so(again):
+    window = sj.interval(9, 9, time="ts", lateness=1, idle_after="1s")
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    join = sj.WindowJoin(sj.equal("k"), window, schemas=(schema, schema))
+    start = join._last_seen[0]
+    join._clock = lambda: start + 10**10
+    join.push(left={"k": [1], "ts": [10]})
+    assert join.stats["watermark"] == 9
+    join = again(join)
+    join.push(left={"k": [1], "ts": [20]})  # right is silent since a moment only, but rests already
+    assert join.stats["watermark"] == 19
 
 
 EFFORT = settings(max_examples=max(settings().max_examples * 6 // 10, 10), stateful_step_count=20)
