@@ -41,8 +41,7 @@ class Watermark {
     void raise(Side side, Instant to) {
         wake(side);
         Instant& progress = progress_[static_cast<int>(side)];
-        if (to <= progress) return move();
-        progress = to;
+        progress = std::max(progress, to);
         move();
     }
 

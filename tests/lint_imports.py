@@ -24,7 +24,7 @@ LAYERS = [
     {"snapshot"},
     {"window_join"},
     {"__init__"},
-    {"testing", "demo", "bench"},
+    {"testing", "demo", "bench", "spark"},
     {"cli"},
 ]
 ALONE = {"reference", "errors"}

@@ -72,7 +72,7 @@ def test_what_restore_cannot_use():
     ):
         with pytest.raises(error, match=match):
             sj.WindowJoin.restore(data, chunks=chunks)
-    with pytest.raises(sj.UsageError, match="index='foo'"):
+    with pytest.raises(sj.SpecError, match="index='foo'"):
         sj.WindowJoin.restore(whole, index="foo")
 
 

@@ -18,12 +18,14 @@ class NativeOutcome {
   public:
     explicit NativeOutcome(const std::string& how) : outcome_(find(kHow, how).kind) {}
 
-    bool preserves(int side) const { return slidejoin::preserves(outcome_.how(), side); }
-    bool uses(int side) const { return outcome_.uses(side); }
-    void extend(int side, std::uint64_t next) { outcome_.extend(side, next); }
-    void limit(int side, std::uint64_t first, std::uint64_t next) { outcome_.limit(side, first, next); }
+    bool preserves(int side) const { return slidejoin::preserves(outcome_.how(), checked(side)); }
+    bool uses(int side) const { return outcome_.uses(checked(side)); }
+    void extend(int side, std::uint64_t next) { outcome_.extend(checked(side), next); }
+    void limit(int side, std::uint64_t first, std::uint64_t next) {
+        outcome_.limit(checked(side), first, next);
+    }
     void renumber(int side, const Numbers& old, std::uint64_t first) {
-        translated([&] { outcome_.renumber(side, old.data(), old.shape(0), first); });
+        translated([&] { outcome_.renumber(checked(side), old.data(), old.shape(0), first); });
     }
 
     nb::tuple write(const Numbers& left, const Numbers& right, const std::optional<Flags>& wanted,
@@ -42,13 +44,18 @@ class NativeOutcome {
         return written([&](Pairs& pairs) { outcome_.finish(pairs); });
     }
 
-    nb::object flags(int side) const { return bytes(outcome_.flags(side)); }
+    nb::object flags(int side) const { return bytes(outcome_.flags(checked(side))); }
     void load(int side, std::uint64_t first, const Bytes& flags) {
-        outcome_.load(side, first, flags.data(), flags.shape(0));
+        outcome_.load(checked(side), first, flags.data(), flags.shape(0));
     }
     std::size_t memory_bytes() const { return outcome_.bytes(); }
 
   private:
+    static int checked(int side) {
+        if (side != 0 && side != 1) throw nb::value_error("side is neither 0 nor 1");
+        return side;
+    }
+
     template <class Write>
     static nb::tuple written(Write write) {
         Pairs* pairs = nullptr;

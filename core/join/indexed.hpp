@@ -2,9 +2,10 @@
 //
 // A single condition is indexed as it is. Equalities together with a band, `symbol` and `price`, become one
 // key of 64 bits: a hash of what must be equal in the high half, the cell of the band's key in the low half.
-// Cells are a quarter to an eighth of the band wide and numbered modulo 2^32, so an arrival looks for one run
-// of cells, or two where it wraps. Different symbols rarely share a hash and far keys rarely a cell; what is
-// found too much is dropped by the exact conditions (filter.hpp). Cost: a few ns per arrival and condition.
+// Cells are a quarter to an eighth of the band wide; 2^24 neighbours form a block, which a hash puts
+// somewhere into the low half. So an arrival looks for one run of cells, for more where it crosses a border.
+// Different symbols rarely share a hash and far keys rarely a place; what is found too much is dropped by the
+// exact conditions (filter.hpp). Cost: a few ns per arrival and condition.
 #pragma once
 
 #include "../hash.hpp"
@@ -51,7 +52,8 @@ class IndexedCondition final : public Indexed<Key> {
     std::unique_ptr<Condition<Key>> condition_;
 };
 
-// Numbers the cells of a band's keys: a function that never falls, of encoded keys.
+// Numbers the cells of a band's keys: a function that never falls, of encoded keys. Floats are divided by the
+// width of a cell; where that is less than their own spacing, each float is a cell.
 class Cells {
   public:
     explicit Cells(const ConjunctSpec& band)
@@ -61,32 +63,45 @@ class Cells {
             for (const Range& range : band.ranges)
                 narrowest = std::min(narrowest, whole_offset(range.upper) - whole_offset(range.lower));
             while (shift_ < 63 && narrowest >> (shift_ + 3)) ++shift_;
-        } else {
-            double narrowest = std::numeric_limits<double>::infinity();
-            for (const Range& range : band.ranges)
-                narrowest = std::min(narrowest, range.upper.real - range.lower.real);
-            // Of a band of width 0 the cells are as small as they come.
-            const int exponent = narrowest > 0 ? std::ilogb(narrowest) : -1000;
-            scale_ = std::ldexp(1.0, std::clamp(2 - exponent, -1000, 1000));
+            return;
         }
+        double narrowest = std::numeric_limits<double>::infinity();
+        for (const Range& range : band.ranges)
+            narrowest = std::min(narrowest, range.upper.real - range.lower.real);
+        const int exponent = narrowest > 0 && std::isfinite(narrowest) ? std::ilogb(narrowest) : -990;
+        scale_ = std::ldexp(1.0, std::clamp(2 - exponent, -960, 960));
+        limit_ = type_ == KeyType::float32 ? 0x1p24 : 0x1p53;
+        above_ = code(limit_ / scale_);
+        below_ = code(-limit_ / scale_);
     }
 
     std::uint64_t operator()(std::uint64_t key) const {
         if (whole_) return key >> shift_;
-        const double value = type_ == KeyType::float32
-                                 ? static_cast<double>(decode<float>(static_cast<std::uint32_t>(key)))
-                                 : decode<double>(key);
-        const double cell = std::floor(value * scale_);
-        return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::clamp(cell, -kFar, kFar)));
+        const double cell = std::floor(value(key) * scale_);
+        const auto limit = static_cast<std::uint64_t>(limit_);
+        if (cell >= limit_) return limit + (key - above_);
+        if (cell < -limit_) return -limit - (below_ - key);
+        return static_cast<std::uint64_t>(static_cast<std::int64_t>(cell));
     }
 
   private:
-    static constexpr double kFar = 0x1p62;
+    double value(std::uint64_t key) const {
+        if (type_ == KeyType::float32)
+            return static_cast<double>(decode<float>(static_cast<std::uint32_t>(key)));
+        return decode<double>(key);
+    }
+
+    std::uint64_t code(double value) const {
+        return type_ == KeyType::float32 ? encode(static_cast<float>(value)) : encode(value);
+    }
 
     KeyType type_;
     bool whole_;
     unsigned shift_ = 0;
-    double scale_ = 0;
+    double scale_ = 1;
+    double limit_ = 0;         // cells up to which a float is divided
+    std::uint64_t above_ = 0;  // the keys at those cells
+    std::uint64_t below_ = 0;
 };
 
 class IndexedCompound final : public Indexed<std::uint64_t> {
@@ -102,8 +117,8 @@ class IndexedCompound final : public Indexed<std::uint64_t> {
         cells_.emplace_back(band);
     }
 
-    // Every interval of cells may wrap.
-    std::size_t width() const override { return band_ ? 2 * band_->width() : 1; }
+    // Every interval of cells may lie in two blocks, and each part of it may wrap.
+    std::size_t width() const override { return band_ ? 4 * band_->width() : 1; }
 
     void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) override {
         parts_.reserve(count);
@@ -115,7 +130,7 @@ class IndexedCompound final : public Indexed<std::uint64_t> {
         for (std::size_t i = 0; i < count; ++i) keys[i] = fold(keys[i] ^ kFactor, kSeed);
         if (!band_) return;
         band_->encode_keys(column_of(batch, equal_.size(), time_), start, count, parts_.data(), nulls);
-        for (std::size_t i = 0; i < count; ++i) keys[i] = (keys[i] & ~kLow) | (cells_[0](parts_[i]) & kLow);
+        for (std::size_t i = 0; i < count; ++i) keys[i] = (keys[i] & ~kLow) | place(cells_[0](parts_[i]));
     }
 
     void partners(Arriving arriving, const Key* keys, std::size_t count, Interval<Key>* intervals) override {
@@ -132,20 +147,35 @@ class IndexedCompound final : public Indexed<std::uint64_t> {
 
   private:
     static constexpr Key kLow = 0xffffffff;
+    static constexpr unsigned kBlockBits = 24;
+    static constexpr Key kInBlock = (Key{1} << kBlockBits) - 1;
     static constexpr Key kSeed = 0x9e3779b97f4a7c15, kFactor = 0xd1b54a32d192ed03;
+
+    // Where a cell stands in the low half.
+    static Key place(Key cell) {
+        return (fold((cell >> kBlockBits) ^ kSeed, kFactor) + (cell & kInBlock)) & kLow;
+    }
 
     void write(Key hash, const Interval<Key>* exact, std::size_t asked, Interval<Key>* out) const {
         std::size_t count = 0;
-        for (std::size_t i = 0; i < asked && !exact[i].empty(); ++i) {
-            const Key from = cells_[0](exact[i].low), to = cells_[0](exact[i].high);
-            const Key low = from & kLow, high = to & kLow;
-            if (to - from >= kLow) {
-                out[count++] = {hash, hash | kLow};
-            } else if (low <= high) {
+        const auto add = [&](Key from, Key to) {  // cells of one block
+            const Key low = place(from), high = place(to);
+            if (low <= high) {
                 out[count++] = {hash | low, hash | high};
             } else {
                 out[count++] = {hash | low, hash | kLow};
                 out[count++] = {hash, hash | high};
+            }
+        };
+        for (std::size_t i = 0; i < asked && !exact[i].empty(); ++i) {
+            const Key from = cells_[0](exact[i].low), to = cells_[0](exact[i].high);
+            if (to - from > kInBlock) {
+                out[count++] = {hash, hash | kLow};
+            } else if (from >> kBlockBits == to >> kBlockBits) {
+                add(from, to);
+            } else {
+                add(from, from | kInBlock);
+                add(to & ~kInBlock, to);
             }
         }
         if (count > 1) count = merge_intervals(out, count);

@@ -28,6 +28,8 @@ class SerialJoin final : public Engine {
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
         if (broken_) throw BrokenJoin();
+        if (!pairs && (spec_.finals[0] || spec_.finals[1]))
+            throw std::logic_error("final tuples stand among pairs, which are not asked for");
         validate(batch, spec_, window_);
         broken_ = true;  // until the batch is through: memory may run out in the middle of it
         late_.clear();
@@ -378,7 +380,6 @@ class SerialJoin final : public Engine {
     void reserve(std::size_t count) {
         task_count_ = 0;
         for (int i = 0; i < 2; ++i) entry_count_[i] = order_count_[i] = 0;
-        if (count <= places_.capacity()) return;
         const std::size_t most_tasks = (spec_.self_join ? 2 : 1) * indexed_->width() * count;
         keys_.reserve(count);
         nulls_.reserve(count);
@@ -388,7 +389,7 @@ class SerialJoin final : public Engine {
             entries_[i].reserve(count);
             order_[i].reserve(most_tasks);
         }
-        places_.reserve(count);  // the last one: its capacity speaks for all
+        places_.reserve(count);
     }
 
     JoinSpec spec_;

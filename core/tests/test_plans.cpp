@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "../engine.hpp"
 #include "../outcome.hpp"
@@ -272,6 +273,20 @@ TEST(the_living_behind_a_far_tuple_keep_their_flags) {
         run.push(input, start, 1000);
         if (start % 7000 == 0) run.move();
         if (start == 3000) CHECK(run.events == definition.events);
+    }
+}
+
+// Buffers grow by their own laws: none may stay behind the others, whatever the sizes of batches.
+TEST(batches_that_grow_step_by_step) {
+    const std::vector<Tuple> input = make_input(6000, 7);
+    for (const IndexedSpec& plan : {IndexedSpec{1, Banded::conjunct}, IndexedSpec{0, Banded::conjunct}}) {
+        JoinSpec spec = join(plan, IndexKind::b_tree, 4096);
+        for (const double from : {2.0, 4.0, 6.0})  // several intervals for each arrival
+            spec.on[1].ranges.push_back({sum(from, 0), sum(from + kWidth, 0)});
+        Run run(spec, Level::portable);
+        std::size_t start = 0;
+        for (const std::size_t count : {17, 17, 25, 37, 55, 82, 122, 182, 271, 271, 405, 600, 900, 1500})
+            run.push(input, std::exchange(start, start + count), count);
     }
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import NamedTuple
 
-from slidejoin.errors import StateError, UsageError
+from slidejoin.errors import StateError
 from slidejoin.state import JSON, TOP, Data, as_bytes, checksum, is_natural
 
 
@@ -45,13 +45,7 @@ def check_chunks(expected: Mapping[str, JSON], given: Mapping[str, Data]) -> dic
     """
     if missing := [name for name in expected if name not in given]:
         raise StateError(f"{len(missing)} of {len(expected)} chunks are missing, {missing[0]!r} first")
-    chunks = {}
-    for name in expected:
-        try:
-            chunks[name] = as_bytes(given[name])
-        except TypeError:
-            kind = type(given[name]).__name__
-            raise UsageError(f"chunk {name!r} is a {kind}; expected its bytes") from None
+    chunks = {name: as_bytes(given[name]) for name in expected}
     for name, chunk in chunks.items():
         if type(expected[name]) is not int or checksum(chunk) != expected[name]:
             raise StateError(f"chunk {name!r} is not the one that the head was written with, or is damaged")

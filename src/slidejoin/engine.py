@@ -95,6 +95,12 @@ class Engine:
             promised = self.promised[i]
             self.promised[i] = exact if promised is None else max(promised, exact)
 
+    def check_promises(self) -> None:
+        """Raise where a promise that was given in a coarser unit does not fit."""
+        for promised in self.promised:
+            if promised is not None and self.bound.time is not None:
+                self.bound.time.to_number(promised)
+
     def state(self) -> dict[str, Any]:
         """All but the rows, as JSON values; :meth:`load` reads it."""
         promised = [None if p is None else str(p) for p in self.promised]

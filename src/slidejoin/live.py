@@ -18,7 +18,8 @@ from slidejoin import _core
 from slidejoin.engine import BOTH, Engine
 from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
-from slidejoin.result import RowStore, output_schema, result_table
+from slidejoin.native import read_state
+from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval
@@ -55,6 +56,10 @@ class LiveJoin:
         for side, schema in zip(self.sides, schemas, strict=False):
             side.fix(schema)
         self.engine = self.engine_for({})
+
+    def validate(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> None:
+        """Raise what :meth:`push` raises for bad values and types. Changes nothing."""
+        self.engine_for(tables).read(sides, tables)
 
     def push(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], store: bool = True) -> pa.Table:
         """Join a batch of checked tables, in the order that ``sides`` tells."""
@@ -108,6 +113,12 @@ class LiveJoin:
     # --- what can be asked of it ---
 
     @property
+    def seen(self) -> int:
+        """How many rows came, late ones too."""
+        stats = self.stats()
+        return sum(int(stats[f"{what}_{side}"]) for what in ("rows", "late") for side in SIDES)
+
+    @property
     def complete(self) -> bool:
         """Whether the columns of both sides are known."""
         return all(side.schema is not None for side in self._both(self.sides))
@@ -159,8 +170,9 @@ class LiveJoin:
             else:
                 mask = in_time[sides == i]
                 store.append(rows_of(table, np.flatnonzero(mask)))
-                if isinstance(self.spec.window, Interval) and self.spec.window.late == "return":
-                    self.late[i].append(rows_of(table, np.flatnonzero(~mask)))
+                returned = isinstance(self.spec.window, Interval) and self.spec.window.late == "return"
+                if returned and not mask.all():  # a copy, also of a whole table
+                    self.late[i].append(rows_of(table, np.flatnonzero(~mask), rising=False))
             self.outcome.extend(i, store.next)
 
     def _outcome(self, engine: Engine, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
@@ -223,8 +235,7 @@ class LiveJoin:
             parts = (absent, rows.columns) if self.held_side else (rows.columns, absent)
             self.held.clear()
             results = [result_table(self.output, *parts), *results]
-        some = [table for table in results if table.num_rows] or results[-1:]
-        return some[0] if len(some) == 1 else pa.concat_tables(some)
+        return together(results)
 
     def _moved(self, engine: Engine) -> pa.Table:
         """The result of a call that only moved time."""
@@ -272,6 +283,7 @@ class LiveJoin:
             held = [(0, 0) if store is None else (store.first, store.next) for store in self.stores]
             unseen = [self.unseen(side, *positions) for side, positions in enumerate(held)]
             engine.load(self.engine.state(), self.stores, unseen, finer)
+            engine.check_promises()
         return engine
 
     def new_engine(self, bound: BoundSpec) -> Engine:
@@ -289,8 +301,12 @@ class LiveJoin:
         results = []
         for side, promised in enumerate(engine.promised):
             if promised is not None:
+                idle = read_state(engine.native)[SIDES[side]]["idle"]
                 engine.advance(promised, side)
                 results.append(self._moved(engine))
+                if idle:  # a promise wakes a side, this one is none that came now
+                    engine.native.idle(side)
+                    results.append(self._moved(engine))
         return results
 
     def _bound(self, left: pa.Schema | None, right: pa.Schema | None) -> BoundSpec:

@@ -298,6 +298,14 @@ class Order:
         """Whether a source is there and not finished."""
         return (side, name) in self._streams and self._streams[side, name].is_open
 
+    def holding(self) -> list[Key]:
+        """The sources that others wait for. Cost: O(sources)."""
+        return [key for key, stream in self._streams.items() if stream.is_open and not stream.is_idle]
+
+    def waiting_tables(self) -> list[tuple[int, pa.Table]]:
+        """The side and the rows of every batch that waits."""
+        return [(key[0], batch.table) for key, queue in self._queues.items() for batch in queue]
+
     def sources(self) -> list[SourceInfo]:
         """All sources in their order, finished ones too. Cost: O(sources + batches waiting)."""
         waiting = {key: sum(map(len, queue)) for key, queue in self._queues.items()}
@@ -330,7 +338,7 @@ class Order:
         waiting: Mapping[Key, tuple[pa.Table, NDArray[np.int64], NDArray[np.bool_] | None]],
         show: Callable[[int], object] = int,
     ) -> Self:
-        """An Order that goes on where ``state`` was taken.
+        """An Order that goes on where ``state`` was taken; StateError where it cannot have been.
 
         Parameters
         ----------
@@ -342,11 +350,16 @@ class Order:
             As for a new one.
         """
         order = cls(state["strict"], show)
-        if state["frontier"] is not None:
-            time, *at = state["frontier"]
-            order._frontier = (_or_before_all(time), (at[0], at[1]))
         for saved in state["sources"]:
             key = (saved["side"], saved["name"])
+            flags = (saved["is_open"], saved["is_idle"])
+            if (
+                key in order._streams
+                or not _is_key(*key)
+                or not all(isinstance(flag, bool) for flag in flags)
+                or not (_is_time(saved["latest"]) and _is_time(saved["first"]))
+            ):
+                raise StateError(f"a source {saved!r} cannot be")
             order.add(*key)
             order._streams[key] = _Stream(_or_before_all(saved["latest"]), saved["is_open"], saved["is_idle"])
             rows = len(waiting[key][1]) if key in waiting else 0
@@ -356,6 +369,11 @@ class Order:
                 table, times, nulls = waiting[key]
                 batch = _Batch(table, *_filled(times, nulls, _or_before_all(saved["first"])))
                 order._queues[key].append(batch.owned())
+        if state["frontier"] is not None:
+            time, *at = state["frontier"]
+            if not _is_time(time) or not _is_key(*at):
+                raise StateError(f"a frontier {state['frontier']!r} cannot be")
+            order._frontier = (_or_before_all(time), (at[0], at[1]))
         return order
 
     # --- which rows are ready ---
@@ -493,6 +511,14 @@ def _permuted(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
             halves.append(_permuted(pa.concat_tables(pieces), np.searchsorted(used, half)))
         return pa.concat_tables(halves)
     return rows_of(table, rows, rising=False)
+
+
+def _is_key(side: Any, name: Any) -> bool:
+    return type(side) is int and side in (0, 1) and isinstance(name, str)
+
+
+def _is_time(time: Any) -> bool:
+    return time is None or (type(time) is int and _INT64.min <= time <= _INT64.max)
 
 
 def _called(key: Key) -> str:

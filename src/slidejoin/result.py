@@ -185,3 +185,9 @@ def result_table(
 ) -> pa.Table:
     """The table of a result: columns taken from the left and the right store. Cost: O(columns)."""
     return pa.Table.from_arrays([*left, *right], schema=schema)
+
+
+def together(results: Sequence[pa.Table]) -> pa.Table:
+    """Results of one call, at least one, as one table. Cost: O(columns)."""
+    some = [table for table in results if table.num_rows] or results[-1:]
+    return some[0] if len(some) == 1 else pa.concat_tables(some)

@@ -5,6 +5,7 @@ late rows that were not fetched, what waits in sources. *Chunks* have the rows, 
 snapshot is a head with one chunk a side; increments write each row once and name its chunk ever after.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -16,14 +17,16 @@ from numpy.typing import NDArray
 
 from slidejoin import state
 from slidejoin.chunks import Chunk, ChunkLog, Increment, check_chunks
-from slidejoin.errors import Error, SpecError, StateError, UsageError
+from slidejoin.errors import Error, StateError, UsageError
 from slidejoin.live import SIDES, LiveJoin
 from slidejoin.result import RowStore, result_table
 from slidejoin.sources import Sources
-from slidejoin.spec import JoinSpec, join_spec
+from slidejoin.spec import JoinSpec, check_index
 from slidejoin.state import Data, Document, is_natural
+from slidejoin.window import rows
 
 _WAITING = "waiting "
+_PROMISE = re.compile(r"-?[0-9]{1,40}(/[0-9]{1,40})?", re.ASCII)
 _FANOUT = 8  # chunks of one size before they become one
 
 
@@ -78,6 +81,11 @@ def restored(
         raise UsageError("data is an Increment; use restore(increment.head, chunks=...) with all chunks kept")
     if chunks is not None and not isinstance(chunks, Mapping):
         raise UsageError(f"chunks is a {type(chunks).__name__}; expected a mapping of ids to bytes")
+    if index is not None:
+        check_index(index, rows(1))
+    for name, chunk in (chunks or {}).items():
+        if not _has_bytes(chunk):
+            raise UsageError(f"chunk {name!r} is a {type(chunk).__name__}; expected its bytes")
     if isinstance(data, str | PathLike):
         data = state.read_file(data)
     try:
@@ -99,7 +107,7 @@ def restored(
         raise StateError(mend[document.kind])
     try:
         return _read(document, found, index)
-    except (StateError, UsageError):
+    except StateError:
         raise
     except (
         Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError,
@@ -173,18 +181,23 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     spec = JoinSpec.from_json(meta["spec"])
     if spec.fingerprint != head.fingerprint:
         raise StateError("the snapshot is of another join than it says: its fingerprint differs")
-    live = LiveJoin(spec if index is None else _with_index(spec, index))
+    live = LiveJoin(spec if index is None else replace(spec, index=index))
     for i, name in enumerate(SIDES):
         if (part := head.parts.get(f"{name} columns")) is not None:
             live.sides[i].fix(state.read_table(part, rows=0).schema)
     live.unequal = _count(meta["unequal"])
     live.held_side = _count(meta["held_side"])
     if "held" in head.parts:
-        live.held.append(state.read_table(head.parts["held"]))
+        held = state.read_table(head.parts["held"])
+        if live.held_side > 1 or not held.schema.equals(live.sides[live.held_side].schema) or live.complete:
+            raise StateError("the snapshot contradicts itself: rows are held back that have no place")
+        live.held.append(held)
     sums = meta["chunks"]
     chunks = [_decoded(name, data, spec) for name, data in check_chunks(sums, found).items()]
     if meta["engine"] is not None:
         _load(live, head, chunks)
+    elif chunks or any(meta["stored"]):
+        raise StateError("the snapshot contradicts itself: rows without a join of them")
     sources = None
     if meta["sources"] is not None:
         sources = _sources(live, head)
@@ -197,12 +210,12 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     return Restored(live, sources, Snapshots(live, log, dict(sums) if log else None), note)
 
 
-def _with_index(spec: JoinSpec, index: str) -> JoinSpec:
+def _has_bytes(data: Data) -> bool:
     try:
-        join_spec(spec.on, spec.window, spec.how, index, self_join=spec.self_join)
-    except SpecError as error:
-        raise UsageError(str(error)) from None  # the snapshot is not to blame
-    return replace(spec, index=index)
+        state.as_bytes(data)
+    except TypeError:
+        return False
+    return True
 
 
 def _decoded(name: str, data: Data, spec: JoinSpec) -> Document:
@@ -215,6 +228,10 @@ def _decoded(name: str, data: Data, spec: JoinSpec) -> Document:
 def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
     """Take up the rows and the engine's state."""
     saved = head.meta["engine"]
+    if len(saved["promised"]) != 2 or not all(p is None or _PROMISE.fullmatch(p) for p in saved["promised"]):
+        raise StateError(f"the snapshot contradicts itself: promises {saved['promised']!r}")
+    if live.unequal > _count(saved["native"]["matches"]):
+        raise StateError("the snapshot contradicts itself: more candidates were none than there were")
     unseen: list[NDArray[np.bool_]] = []
     for i, name in enumerate(SIDES):
         native = saved["native"][name]
@@ -261,6 +278,12 @@ def _sources(live: LiveJoin, head: Document) -> Sources:
     meta = head.meta["sources"]
     sources = Sources(live)
     sources.columns = list(meta["columns"])
+    times, columns = live.spec.time, sources.columns
+    if len(columns) != 2 or not all(
+        name is None or (isinstance(name, str) and (times is None or name == times[i]))
+        for i, name in enumerate(columns)
+    ):
+        raise StateError(f"the snapshot contradicts itself: timestamps of sources in {columns!r}")
     waiting = {}
     for name, part in head.parts.items():
         if name.startswith(_WAITING):

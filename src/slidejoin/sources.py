@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.errors import UsageError
+from slidejoin.errors import Error, StateError, UsageError
 from slidejoin.keys import BoundTime, bind_time
 from slidejoin.keys.columns import column_type
 from slidejoin.live import SIDES, LiveJoin
 from slidejoin.order import Order, Ready
+from slidejoin.result import together
 from slidejoin.window import Interval, Rows, interval
 
 # Joins rows whose turn has come.
@@ -69,28 +70,37 @@ class Sources:
         self, side: int, name: str, table: pa.Table, join: Joining, now: int, idle_after: int | None
     ) -> pa.Table:
         """Deliver rows of a source, and join what became ready."""
-        columns = self._live.engine_for({side: table}).read(
-            np.full(len(table), side, np.uint8), {side: table}
-        )  # raises what the join would raise when it is their turn
-        del columns
+        self._validate(side, table)
         clock = self._clock_for(side, table.schema)
         times, nulls = clock.extract(table, side)
-        order = self.order
+        order, before = self.order, (self.order, self.clock)
         if self.clock is not None and clock != self.clock:
             order = copy(order)  # so that a refused batch leaves the unit as it was
             order.rescale(clock.finer_than(self.clock))
-        if order is not self.order or idle_after is not None:
-            order.check(side, name, times, nulls)
+        silent = [] if idle_after is None else self._silent(now, idle_after, (side, name))
         self.order, self.clock = order, clock
         results = []
-        if idle_after is not None:
-            results = [self._rest(key, join) for key in self._silent(now, idle_after, (side, name))]
-        ready = self.order.push(side, name, table, times, nulls)
-        results.append(self._commit(ready, join, {side: table.slice(0, 0)}))
+        try:
+            order.check(side, name, times, nulls)
+            results = [self._commit(order.idle(*key), join) for key in silent]
+            ready = order.push(side, name, table, times, nulls)
+            results.append(self._commit(ready, join, {side: table.slice(0, 0)}))
+        except Error:
+            if not results:
+                self.order, self.clock = before
+            raise
         if len(table):
             self._seen[side, name] = now
-        some = [result for result in results if result.num_rows] or results[-1:]
-        return some[0] if len(some) == 1 else pa.concat_tables(some)
+        return together(results)
+
+    def _validate(self, side: int, table: pa.Table) -> None:
+        """Raise now what the join would raise when it is the rows' turn; what waits may meet new types."""
+        engine = self._live.engine_for({side: table})
+        tables = [(side, table)]
+        if engine is not self._live.engine:
+            tables += self.order.waiting_tables()
+        for i, rows in tables:
+            engine.read(np.full(len(rows), i, np.uint8), {i: rows})
 
     def finish(self, side: int, name: str, join: Joining) -> pa.Table:
         """End a source, and join what waited for it alone."""
@@ -139,12 +149,16 @@ class Sources:
     def restore(self, state: dict[str, Any], waiting: dict[tuple[int, str], pa.Table]) -> None:
         """Go on from the state of the order and the rows that waited."""
         clock = None
-        if any(side.schema is not None for side in self._live.sides):
-            clock = self._bound([side.schema for side in self._live.sides])
+        schemas = [side.schema for side in self._live.sides]
+        names = self._live.spec.time or self.columns
+        if any(schema is not None and name for schema, name in zip(schemas, names, strict=True)):
+            clock = self._bound(schemas)
         held = {}
         for (side, name), table in waiting.items():
             assert clock is not None
             held[side, name] = (table, *clock.extract(table, side))
+        if state["strict"] is isinstance(self._live.spec.window, Interval):
+            raise StateError("the order of sources is of another window")
         self.order = Order.restore(state, held, self._shown)
         self.clock = clock
 
@@ -158,16 +172,11 @@ class Sources:
 
     def _silent(self, now: int, after: int, speaking: tuple[int, str]) -> list[tuple[int, str]]:
         """Sources that brought nothing for so long; after a restore the time starts anew."""
-        silent = []
-        for info in self.order.sources():
-            key = (info.side, info.name)
-            seen = self._seen.setdefault(key, now)
-            if key != speaking and info.is_open and not info.is_idle and now - seen >= after:
-                silent.append(key)
-        return silent
-
-    def _rest(self, key: tuple[int, str], join: Joining) -> pa.Table:
-        return self._commit(self.order.idle(*key), join)
+        return [
+            key
+            for key in self.order.holding()
+            if now - self._seen.setdefault(key, now) >= after and key != speaking
+        ]
 
     # --- time ---
 

@@ -17,6 +17,7 @@ from slidejoin.errors import SpecError, UsageError
 from slidejoin.live import BOTH, SIDES, LiveJoin
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
+from slidejoin.result import together
 from slidejoin.snapshot import Snapshots, restored
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.sources import Source, SourceInfo, Sources
@@ -197,9 +198,11 @@ class WindowJoin:
                 raise UsageError("a self-join has one stream; push its batches in the order of time")
             if side not in SIDES:
                 raise UsageError(f"side={side!r}; expected 'left' or 'right'")
-            if self._sources is None:
-                self._sources = Sources(self._live)
-            self._sources.open(SIDES.index(side), name, time, self._clock())
+            if self._sources is None and self._live.seen:
+                raise UsageError("rows were pushed without a source; open sources before the first row")
+            sources = self._sources or Sources(self._live)
+            sources.open(SIDES.index(side), name, time, self._clock())
+            self._sources = sources
             return Source(self, SIDES.index(side), name)
 
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
@@ -231,6 +234,8 @@ class WindowJoin:
         window = self.spec.window
         if not isinstance(window, Interval) or window.late != "return":
             raise UsageError("late rows are not kept; make the window with interval(..., late='return')")
+        if side not in SIDES:
+            raise UsageError(f"side={side!r}; expected 'left' or 'right'")
         with self._turn(open_only=False):
             return self._live.take_late(self._named(side)[0])
 
@@ -367,7 +372,7 @@ class WindowJoin:
             self._final = {**final, "stored_left": 0, "stored_right": 0, "memory_bytes": 0}
             self._live = LiveJoin(self.spec)
             self._live.ended = "closed"
-            self._sources = None
+            self._sources, self._snapshots = None, Snapshots(self._live)
 
     def __enter__(self) -> Self:
         return self
@@ -387,20 +392,27 @@ class WindowJoin:
 
     def _join(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], store: bool = True) -> pa.Table:
         """Join a batch behind the rows that a silence made final."""
-        window, silent = self.spec.window, []
+        window = self.spec.window
+        silent = []
         if isinstance(window, Interval) and window.idle_after is not None:
-            silent = self._rest_silent_sides(tables, window.idle_after)
-        return _together([*silent, self._live.push(sides, tables, store)])
-
-    def _rest_silent_sides(self, tables: dict[int, pa.Table], after: int) -> list[pa.Table]:
+            silent = self._silent_sides(tables, window.idle_after)
+        if silent:
+            self._live.validate(sides, tables)  # their silence counts only if the batch is taken
+            if self._live.engine is None:  # nothing came yet
+                self._live.push(sides[:0], {i: table.slice(0, 0) for i, table in tables.items()})
+        results = [self._live.idle(side) for side in silent]
+        results.append(self._live.push(sides, tables, store))
         now = self._clock()
-        results = []
-        for i in range(1 if self.spec.self_join else 2):
-            if i in tables and tables[i].num_rows:
+        for i, table in tables.items():
+            if table.num_rows:
                 self._last_seen[i] = now
-            elif now - self._last_seen[i] >= after and self._live.engine is not None:
-                results.append(self._live.idle(i))
-        return results
+        return together(results)
+
+    def _silent_sides(self, tables: dict[int, pa.Table], after: int) -> list[int]:
+        now = self._clock()
+        sides = range(1 if self.spec.self_join else 2)
+        speaking = [i for i, table in tables.items() if table.num_rows]
+        return [i for i in sides if i not in speaking and now - self._last_seen[i] >= after]
 
     def _untyped(self, side: int, table: pa.Table) -> bool:
         """Whether an empty first batch does not know the types of its columns, as pandas makes them."""
@@ -492,8 +504,3 @@ def _checked_schemas(schemas: Any, self_join: bool) -> tuple[pa.Schema, ...]:
     ):
         raise SpecError(f"schemas={schemas!r}; expected two pyarrow schemas, (left, right)")
     return tuple(schemas)
-
-
-def _together(results: list[pa.Table]) -> pa.Table:
-    some = [table for table in results if table.num_rows] or results[-1:]
-    return some[0] if len(some) == 1 else pa.concat_tables(some)

@@ -44,9 +44,10 @@ class Store:
         self.head, self.token, self.kept = new.head, new.token, moment
         if dies_after == "head":
             return
-        assert set(new.dead) <= set(self.chunks)
+        assert not set(new.dead) & set(new.alive)
         for name in new.dead:
-            del self.chunks[name]
+            self.chunks.pop(name, None)  # those of an increment that was lost were never here
+        assert set(new.alive) <= set(self.chunks)
 
     def restore(self, **options):
         return sj.WindowJoin.restore(self.head, chunks=self.chunks, **options)

@@ -50,7 +50,8 @@ class BoundTime:
         """A point in time in the unit, rounded down; one of another kind than the columns: SchemaError."""
         number = math.floor(self.to_instant(value) / self._tick)
         if not _INT64.min <= number <= _INT64.max:
-            raise SchemaError(f"{value!r} does not fit 64 bits of {self.unit or 'time'}")
+            came = f"{value} ns since 1970" if isinstance(value, Fraction) else repr(value)
+            raise SchemaError(f"advance to {came} does not fit 64 bits of {self.unit or 'time'}")
         return number
 
     def to_instant(self, value: object) -> Fraction:
@@ -68,7 +69,9 @@ class BoundTime:
 
     def finer_than(self, other: "BoundTime") -> int:
         """How many of this unit one unit of a coarser one is."""
-        return int(other._tick / self._tick)
+        ratio = other._tick / self._tick
+        assert ratio.denominator == 1, "units of time only become finer"
+        return ratio.numerator
 
     def to_value(self, number: int) -> Any:
         """The point in time of a number: an int for integers, else a datetime.
