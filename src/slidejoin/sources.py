@@ -81,7 +81,8 @@ class Sources:
         self.order, self.clock = order, clock
         results = []
         try:
-            order.check(side, name, times, nulls)
+            if silent:  # nothing is released for a batch that is refused
+                order.check(side, name, times, nulls)
             results = [self._commit(order.idle(*key), join) for key in silent]
             ready = order.push(side, name, table, times, nulls)
             results.append(self._commit(ready, join, {side: table.slice(0, 0)}))
