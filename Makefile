@@ -14,10 +14,10 @@ run: setup
 	$(BIN)/slidejoin demo
 
 test: setup lint native-test
-	$(BIN)/pytest -rs
+	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
 test-long: setup lint native-test
-	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs
+	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
 native-test: setup
 	$(BIN)/cmake -S . -B build/sanitized $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON \

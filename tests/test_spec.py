@@ -68,7 +68,7 @@ def test_every_order(order):
         ({"self_join": True, "window": (3, 4)}, "one stream and one window, not Rows(left=3, right=4)"),
         ({"self_join": True, "window": within(3, time=("a", "b"))}, "one timestamp, not ('a', 'b')"),
     ]
-    + [({"how": how}, f"how={how!r} is not supported yet; use 'inner'") for how in HOW[1:]],
+    + [({"how": how, "self_join": True}, f"how={how!r} in a self-join") for how in HOW[1:]],
 )
 def test_a_senseless_description(arguments, says):
     with pytest.raises(sj.SpecError) as error:
