@@ -380,6 +380,7 @@ class SerialJoin final : public Engine {
     void reserve(std::size_t count) {
         task_count_ = 0;
         for (int i = 0; i < 2; ++i) entry_count_[i] = order_count_[i] = 0;
+        if (count <= reserved_) return;
         const std::size_t most_tasks = (spec_.self_join ? 2 : 1) * indexed_->width() * count;
         keys_.reserve(count);
         nulls_.reserve(count);
@@ -390,6 +391,7 @@ class SerialJoin final : public Engine {
             order_[i].reserve(most_tasks);
         }
         places_.reserve(count);
+        reserved_ = count;  // what was asked for, since each of them grows as it likes
     }
 
     JoinSpec spec_;
@@ -406,6 +408,7 @@ class SerialJoin final : public Engine {
     std::uint64_t event_first_[2] = {0, 0};
 
     // The group under way.
+    std::size_t reserved_ = 0;  // arrivals that all of these have room for
     Buffer<Key> keys_;
     Buffer<bool> nulls_;
     Buffer<Interval<Key>> intervals_;
