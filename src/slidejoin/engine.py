@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import OrderError, SpecError, StateError
 from slidejoin.keys import BoundSpec
+from slidejoin.keys.columns import SIDES
 from slidejoin.native import native_join, native_state, read_state
 from slidejoin.plan import Plan, plan
 from slidejoin.result import RowStore
 from slidejoin.window import Interval, Rows
 
-_SIDES = ("left", "right")
 BOTH = 2  # for advance
 
 
@@ -125,7 +125,7 @@ class Engine:
         self.promised = [None if p is None else Fraction(p) for p in state["promised"]]
         held = []
         for i, store in enumerate(stores):
-            part = state["native"][_SIDES[i]]
+            part = state["native"][SIDES[i]]
             held.append(self._held(i, store, part["first"], part["next"], unseen[i]))
         self.native.load(native_state(state["native"], finer), *held)
 
@@ -153,7 +153,7 @@ class Engine:
         """Verify the index, and that the rows kept are those that it holds."""
         self.native.check()
         stats = self.native.stats()
-        for side, store in zip(_SIDES, stores, strict=True):
+        for side, store in zip(SIDES, stores, strict=True):
             if store is not None and (
                 store.next != stats[f"next_{side}"] or store.first > stats[f"first_{side}"]
             ):

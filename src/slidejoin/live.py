@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.engine import BOTH, Engine
+from slidejoin.engine import Engine
 from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
+from slidejoin.keys.columns import SIDES
 from slidejoin.native import read_state
 from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval
 
-SIDES = ("left", "right")
 COUNTERS = (
     "rows_left", "rows_right", "matches", "late_left", "late_right",
     "null_left", "null_right", "stored_left", "stored_right",
@@ -117,6 +117,11 @@ class LiveJoin:
         """How many rows came, late ones too."""
         stats = self.stats()
         return sum(int(stats[f"{what}_{side}"]) for what in ("rows", "late") for side in SIDES)
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        """The positions that each side holds: the first, and the next to come."""
+        return [(0, 0) if store is None else (store.first, store.next) for store in self.stores]
 
     @property
     def complete(self) -> bool:
@@ -276,19 +281,14 @@ class LiveJoin:
         bound = self._bound(left, right)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
-        engine = self.new_engine(bound)
+        engine = Engine(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
         if self.engine is not None:
             times = (bound.time, self.engine.bound.time)
             finer = 1 if times[0] is None or times[1] is None else times[0].finer_than(times[1])
-            held = [(0, 0) if store is None else (store.first, store.next) for store in self.stores]
-            unseen = [self.unseen(side, *positions) for side, positions in enumerate(held)]
+            unseen = [self.unseen(side, *positions) for side, positions in enumerate(self.positions)]
             engine.load(self.engine.state(), self.stores, unseen, finer)
             engine.check_promises()
         return engine
-
-    def new_engine(self, bound: BoundSpec) -> Engine:
-        """An engine without rows."""
-        return Engine(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
 
     def unseen(self, side: int, first: int, after: int) -> NDArray[np.bool_]:
         """Which of the rows at these positions no arrival may meet. Cost: O(positions)."""
@@ -367,6 +367,3 @@ class LiveJoin:
             self.ended += f": {error!r}"
             raise
         self.ended = before
-
-
-__all__ = ["BOTH", "COUNTERS", "SIDES", "LiveJoin"]

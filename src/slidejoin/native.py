@@ -1,6 +1,6 @@
 """From checked descriptions to joins of the native core: the one place that knows its spelling."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from slidejoin import _core, isa
@@ -59,34 +59,23 @@ _TIMES = ("latest", "watermark", "progress")
 
 def read_state(join: _core.NativeJoin) -> dict[str, Any]:
     """The state of a join without its tuples, as JSON values."""
-
-    def plain(part: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: plain(value)
-            if isinstance(value, dict)
-            else value
-            if name not in _TIMES or value is None
-            else value[0] << 64 | value[1]
-            for name, value in part.items()
-        }
-
-    return plain(join.state())
+    return _with_times(join.state(), lambda time: time[0] << 64 | time[1])
 
 
 def native_state(state: dict[str, Any], finer: int = 1) -> dict[str, Any]:
     """The same in the core's spelling, with times in a unit that is so many times finer."""
+    return _with_times(state, lambda time: (time * finer >> 64, time * finer & (2**64 - 1)))
 
-    def spelled(part: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: spelled(value)
-            if isinstance(value, dict)
-            else value
-            if name not in _TIMES or value is None
-            else (value * finer >> 64, value * finer & (2**64 - 1))
-            for name, value in part.items()
-        }
 
-    return spelled(state)
+def _with_times(state: dict[str, Any], spelled: Callable[[Any], Any]) -> dict[str, Any]:
+    """A state with its times spelled another way."""
+    result = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            result[name] = _with_times(value, spelled)
+        else:
+            result[name] = spelled(value) if name in _TIMES and value is not None else value
+    return result
 
 
 def _end(bound: Bound) -> tuple[int, int, int, float]:

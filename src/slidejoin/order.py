@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from slidejoin import _core
 from slidejoin.errors import OrderError, SchemaError, StateError, UsageError
+from slidejoin.keys.columns import SIDES
 from slidejoin.source import rows_of
 
 Key: TypeAlias = tuple[int, str]
 Time: TypeAlias = int | float  # a float only for the one that stands before all times
 Place: TypeAlias = tuple[Time, Key]
 
-_SIDES = ("left", "right")
 _BEFORE_ALL_TIME = -math.inf
 _INT64 = np.iinfo(np.int64)
 _MAX_BYTES = 2**30  # a take joins the strings of a column, and 32-bit offsets address 2 GiB
@@ -38,11 +38,11 @@ _MAX_BYTES = 2**30  # a take joins the strings of a column, and 32-bit offsets a
 class SourceInfo(NamedTuple):
     """What is known of a source; ``latest`` is None before its first timestamp."""
 
-    side: int
+    side: Any  # a number here, "left" or "right" to users
     name: str
     is_open: bool
     is_idle: bool
-    latest: int | None
+    latest: Any  # a number here, a point in time to users
     waiting: int
 
 
@@ -82,7 +82,7 @@ class _Batch:
         try:
             table = both.combine_chunks()
         except pa.ArrowNotImplementedError:
-            table = self.table
+            table = rows_of(self.table, np.arange(len(self)), rising=False)
         return _Batch(table, self.times.copy(), self.undated)
 
     def up_to(self, place: Place, key: Key, including: bool) -> int:
@@ -522,7 +522,7 @@ def _is_time(time: Any) -> bool:
 
 
 def _called(key: Key) -> str:
-    return f"source {key[1]!r} of {_SIDES[key[0]]}"
+    return f"source {key[1]!r} of {SIDES[key[0]]}"
 
 
 def _or_none(time: Time) -> int | None:

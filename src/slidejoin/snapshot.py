@@ -2,7 +2,7 @@
 
 A *head* has everything but the rows: the spec, the columns, counters and watermark, which rows have matched,
 late rows that were not fetched, what waits in sources. *Chunks* have the rows, by side and position. A whole
-snapshot is a head with one chunk a side; increments write each row once and name its chunk ever after.
+snapshot is a head with one chunk a side; increments write new rows, and name the chunks that have the others.
 """
 
 import re
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from slidejoin import state
 from slidejoin.chunks import Chunk, ChunkLog, Increment, check_chunks
 from slidejoin.errors import Error, StateError, UsageError
-from slidejoin.live import SIDES, LiveJoin
+from slidejoin.keys.columns import SIDES
+from slidejoin.live import LiveJoin
 from slidejoin.result import RowStore, result_table
 from slidejoin.sources import Sources
 from slidejoin.spec import JoinSpec, check_index
@@ -43,7 +44,7 @@ class Snapshots:
     def whole(self, sources: Sources | None, path: str | PathLike[str] | None, note: str | None) -> bytes:
         """All in one document, also written to a file if a path is given."""
         chunks, sums = {}, {}
-        for side, (first, after) in enumerate(zip(*_held(self._live), strict=True)):
+        for side, (first, after) in enumerate(self._live.positions):
             if first < after:
                 name = SIDES[side]
                 chunks[name] = _chunk(self._live, Chunk(name, side, first, after, 0))
@@ -55,7 +56,8 @@ class Snapshots:
 
     def since(self, sources: Sources | None, token: str | None, note: str | None) -> Increment:
         """What is new since a token."""
-        new = self._log.advance(*_held(self._live), since=token, fanout=_FANOUT)
+        firsts, nexts = zip(*self._live.positions, strict=True)
+        new = self._log.advance(firsts, nexts, since=token, fanout=_FANOUT)
         chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
         _, dead = self._log.since(token)
         sums = self._sums | {name: state.checksum(data) for name, data in chunks.items()}
@@ -117,12 +119,6 @@ def restored(
 
 
 # --- writing ---
-
-
-def _held(live: LiveJoin) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The positions that each side holds: the first, and the next to come."""
-    ranges = [(0, 0) if store is None else (store.first, store.next) for store in live.stores]
-    return (ranges[0][0], ranges[1][0]), (ranges[0][1], ranges[1][1])
 
 
 def _head(

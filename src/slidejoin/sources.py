@@ -8,7 +8,7 @@ finest so far is used, and what waits is counted anew when it becomes finer.
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,25 +16,14 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import Error, StateError, UsageError
 from slidejoin.keys import BoundTime, bind_time
-from slidejoin.keys.columns import column_type
-from slidejoin.live import SIDES, LiveJoin
-from slidejoin.order import Order, Ready
+from slidejoin.keys.columns import SIDES, column_type
+from slidejoin.live import LiveJoin
+from slidejoin.order import Order, Ready, SourceInfo
 from slidejoin.result import together
 from slidejoin.window import Interval, Rows, interval
 
 # Joins rows whose turn has come.
 Joining: TypeAlias = Callable[[NDArray[np.uint8], dict[int, pa.Table]], pa.Table]
-
-
-class SourceInfo(NamedTuple):
-    """What is known of a source; ``latest`` is None before its first timestamp."""
-
-    side: str
-    name: str
-    is_open: bool
-    is_idle: bool
-    latest: Any
-    waiting: int
 
 
 class Sources:
@@ -131,10 +120,10 @@ class Sources:
     def infos(self) -> list[SourceInfo]:
         """What is known of each source."""
         return [
-            SourceInfo(
-                SIDES[side], name, is_open, is_idle, None if latest is None else self._shown(latest), waiting
+            info._replace(
+                side=SIDES[info.side], latest=None if info.latest is None else self._shown(info.latest)
             )
-            for side, name, is_open, is_idle, latest, waiting in self.order.sources()
+            for info in self.order.sources()
         ]
 
     def describe(self) -> list[tuple[str, str]]:
@@ -222,8 +211,8 @@ class Source:
 
     Notes
     -----
-    Cost: O(sources) for a call, and O(log sources) for each row on top of what the join costs. Rows are kept
-    while they wait: a source that stays silent makes all others wait, until it is idle or finished.
+    Cost: O(sources) for a call, and as much at most for each row, on top of what the join costs. Rows are
+    kept while they wait: a source that stays silent makes all others wait, until it is idle or finished.
 
     Examples
     --------

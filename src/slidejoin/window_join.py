@@ -13,14 +13,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.chunks import Increment
+from slidejoin.engine import BOTH
 from slidejoin.errors import SpecError, UsageError
-from slidejoin.live import BOTH, SIDES, LiveJoin
+from slidejoin.keys.columns import SIDES
+from slidejoin.live import LiveJoin
+from slidejoin.order import SourceInfo
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.result import together
 from slidejoin.snapshot import Snapshots, restored
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.sources import Source, SourceInfo, Sources
+from slidejoin.sources import Source, Sources
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.state import Data
 from slidejoin.window import Interval, Window
@@ -351,7 +354,7 @@ class WindowJoin:
             return self._stats()
 
     def explain(self) -> Explanation:
-        """Say what is indexed and by what, what filters, how much state to expect, and who waits for whom."""
+        """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
         with self._turn(open_only=False):
             engine = self._live.engine
             waiting = self._sources.describe() if self._sources else []
