@@ -28,7 +28,7 @@ from slidejoin.window import rows
 
 _WAITING = "waiting "
 _PROMISE = re.compile(r"-?[0-9]{1,40}(/[0-9]{1,40})?", re.ASCII)
-_FANOUT = 8  # chunks of one size before they become one
+FANOUT = 8  # chunks of one size before they become one
 
 
 class Snapshots:
@@ -54,10 +54,12 @@ class Snapshots:
             state.write_file(path, data)
         return data
 
-    def since(self, sources: Sources | None, token: str | None, note: str | None) -> Increment:
+    def since(
+        self, sources: Sources | None, token: str | None, note: str | None, fanout: int = FANOUT
+    ) -> Increment:
         """What is new since a token."""
         firsts, nexts = zip(*self._live.positions, strict=True)
-        new = self._log.advance(firsts, nexts, since=token, fanout=_FANOUT)
+        new = self._log.advance(firsts, nexts, since=token, fanout=fanout)
         chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
         _, dead = self._log.since(token)
         sums = self._sums | {name: state.checksum(data) for name, data in chunks.items()}

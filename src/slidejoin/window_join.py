@@ -21,7 +21,7 @@ from slidejoin.order import SourceInfo
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.result import together
-from slidejoin.snapshot import Snapshots, restored
+from slidejoin.snapshot import FANOUT, Snapshots, restored
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.sources import Source, Sources
 from slidejoin.spec import JoinSpec, join_spec
@@ -275,7 +275,9 @@ class WindowJoin:
         with self._turn():
             return self._snapshots.whole(self._sources, path, self._noted(note))
 
-    def snapshot_since(self, token: str | None = None, *, note: str | None = None) -> Increment:
+    def snapshot_since(
+        self, token: str | None = None, *, note: str | None = None, fanout: int = FANOUT
+    ) -> Increment:
         """What a snapshot has that an earlier one had not: new chunks of rows, and which ones are dead.
 
         Parameters
@@ -284,6 +286,9 @@ class WindowJoin:
             ``token`` of the last increment that was kept; None for the first time, or to begin anew.
         note : str, optional
             As for :meth:`snapshot`.
+        fanout : int
+            Chunks of about one size before they are written anew as one, 2 at least: with more of them fewer
+            bytes are written, and there are more chunks to read back.
 
         Returns
         -------
@@ -309,7 +314,9 @@ class WindowJoin:
         2
         """
         with self._turn():
-            return self._snapshots.since(self._sources, token, self._noted(note))
+            if isinstance(fanout, bool) or not isinstance(fanout, int) or fanout < 2:
+                raise UsageError(f"fanout={fanout!r}; expected a number of chunks, 2 at least")
+            return self._snapshots.since(self._sources, token, self._noted(note), fanout)
 
     @classmethod
     def restore(

@@ -26,6 +26,7 @@ from slidejoin.keys import bind
 from slidejoin.predicate import band, bands, equal, less, not_equal
 from slidejoin.spark.route import MAX_GROUPS, Routing, group_ids, spark_hash
 from slidejoin.spec import KEY_TYPES, join_spec
+from slidejoin.window import interval
 
 ROUTED = ("inner", "left", "right", "left_semi", "left_anti")
 
@@ -51,7 +52,7 @@ def matrix(routed, rows, groups):
 def check(way, left, right, matches, lost=None):
     """Each pair of the matrix ``matches`` meets in one group; rows that are lost are in group 0 alone."""
     found = [
-        matrix(way.route(table, side, 0), len(table), way.groups) for side, table in enumerate((left, right))
+        matrix(way.route(table, side), len(table), way.groups) for side, table in enumerate((left, right))
     ]
     assert (found[way.home].sum(axis=1) == 1).all()
     if way.kind == "hash":
@@ -241,9 +242,9 @@ def test_batches_and_json_change_nothing(case, cut):
     assert json.dumps(again.to_json()) == text
     for side, table in enumerate(tables):
         cut = min(cut, len(table))
-        whole = matrix(way.route(table, side, 0), len(table), way.groups)
+        whole = matrix(way.route(table, side), len(table), way.groups)
         for start, part in ((0, table.slice(0, cut)), (cut, table.slice(cut))):
-            found = matrix(again.route(part, side, start), len(part), way.groups)
+            found = matrix(again.route(part, side), len(part), way.groups)
             assert (found == whole[start : start + len(part)]).all()
 
 
@@ -356,7 +357,7 @@ def test_far_floats_are_cells_of_their_own():
     table = pa.table({"a": values, "b": values.astype(np.float32)})
     for on in (band("a", within=1e-3), band("b", within=1e-3)):
         for how in ("inner", "left"):
-            routed = [routing(on, table, how=how, groups=64).route(table, side, 0) for side in (0, 1)]
+            routed = [routing(on, table, how=how, groups=64).route(table, side) for side in (0, 1)]
             assert max(len(each.rows) for each in routed) <= 3 * len(table)
             assert all(len(np.unique(each.groups)) > 32 for each in routed)
 
@@ -382,7 +383,7 @@ def test_equalities_with_a_band(on, how):
     table = pa.table({"i": number, "s": number.astype(str), "f": number / 10, "a": a})
     matches = (number[:, None] == number) & (np.abs(a[:, None] - a) <= 5)
     check(routing(on & band("a", within=5), table, how=how, groups=16), table, table, matches)
-    spread = routing(on & band("a", within=5), table, how=how).route(table, 0, 0)
+    spread = routing(on & band("a", within=5), table, how=how).route(table, 0)
     assert shares(spread) < 1.5
 
 
@@ -426,7 +427,7 @@ def test_descriptions():
     )
     assert routing(equal("a"), ROWS).describe() == "hash of equal('a', 'a') in 8 groups; nothing is copied"
     assert routing(less("a"), ROWS, how="left").describe() == (
-        "left rows dealt to 8 groups in turn, right rows copied to all of them"
+        "left rows dealt to 8 groups, right rows copied to all of them"
     )
 
 
@@ -448,28 +449,39 @@ def test_what_matches_nothing_goes_to_group_0(on, how):
     window = sj.interval("1s", "1s", time="t", lateness="1s")
     way = routing(whole, table, how=how, groups=1000, window=window)
     for side in (0, 1):
-        found = matrix(way.route(table, side, 1), 7, 1000)
+        found = matrix(way.route(table, side), 7, 1000)
         assert (found[1:6].sum(axis=1) == 1).all()
         assert found[1:6, 0].all()
         assert not found[0, 0] or (way.kind == "broadcast" and side != way.home)
 
 
-def test_broadcast_deals_in_turn():
-    table = pa.table({"a": pa.array([5, 5, None, 5, 5])})
-    way = routing(less("a"), table, groups=3)
-    right = way.route(table, 1, 4)
-    assert (right.rows.tolist(), right.groups.tolist()) == ([2, 0, 3, 1, 4], [0, 1, 1, 2, 2])
-    left = way.route(table, 0, 4)
-    assert Counter(left.groups.tolist()) == {0: 5, 1: 4, 2: 4}
-    assert 2 not in left.rows[left.groups > 0]
+def test_broadcast_deals_by_key_and_time():
+    times = [1, 2, 3, 4, None] * 1000
+    table = pa.table({"a": pa.array([5, 5, None, 5, 5] * 1000), "ts": pa.array(times, pa.int64())})
+    way = routing(less("a"), table, groups=3, window=interval(1, 1, time="ts"))
+    right = way.route(table, 1)
+    assert len(right.rows) == len(table)
+    groups = np.empty(len(table), int)
+    groups[right.rows] = right.groups
+    assert len(set(groups.reshape(-1, 5)[:, 0])) == 1  # one key at one time has one home
+    assert not groups.reshape(-1, 5)[:, [2, 4]].any()
+    left = way.route(table, 0)
+    assert Counter(left.groups.tolist()) == {0: 5000, 1: 3000, 2: 3000}
+    assert (way.first_groups(table, 0) == 0).all()
+    assert (way.first_groups(table, 1) == groups).all()
+
+
+def test_broadcast_deals_evenly():
+    table = pa.table({"a": pa.array([5] * N), "ts": pa.array(range(N), pa.int64())})
+    assert shares(routing(less("a"), table, window=interval(1, 1, time="ts")).route(table, 1)) < 1.5
 
 
 @pytest.mark.parametrize("on", [band("a", within=1), equal("c"), less("b")], ids=str)
 def test_one_group_and_no_rows(on):
-    one = routing(on, ROWS, groups=1).route(ROWS, 0, 0)
+    one = routing(on, ROWS, groups=1).route(ROWS, 0)
     assert (one.rows.tolist(), one.groups.tolist()) == ([0, 1, 2], [0, 0, 0])
     for side in (0, 1):
-        none = routing(on, ROWS).route(ROWS.slice(0, 0), side, 0)
+        none = routing(on, ROWS).route(ROWS.slice(0, 0), side)
         assert (len(none.rows), len(none.groups)) == (0, 0)
 
 
@@ -536,10 +548,10 @@ def test_smooth_keys_are_even_and_rarely_copied(shape, key, how):
     for on in (band("a", within=10), band("a", lower=0, upper=25), bands("a", ranges=[(0, 0), (10, 60)])):
         way = routing(on, table, how=how)
         for side in (0, 1):
-            routed = way.route(table, side, 0)
+            routed = way.route(table, side)
             assert shares(routed) < 1.5, (on, side)
             assert len(routed.rows) < 1.1 * N, (on, side)
-        assert len(way.route(table, way.home, 0).rows) == N
+        assert len(way.route(table, way.home).rows) == N
 
 
 @pytest.mark.parametrize("groups", [2, 3, 8, 16])
@@ -550,7 +562,7 @@ def test_drifting_keys_are_even_at_every_moment(groups):
         for values in (keys, keys.astype(np.int64) * 1000 + 2**60):
             table = pa.table({"a": values})
             way = routing(band("a", within=float(10 if values is keys else 10_000)), table, groups=groups)
-            assert max(shares(way.route(table, side, 0), groups) for side in (0, 1)) < 1.5
+            assert max(shares(way.route(table, side), groups) for side in (0, 1)) < 1.5
 
 
 def test_neighbouring_cells_are_dealt_evenly():
@@ -558,7 +570,7 @@ def test_neighbouring_cells_are_dealt_evenly():
     for first in range(-1000, 1000, 37):
         for cells in (32, 64):
             table = pa.table({"a": (first + np.arange(cells)) * 512})
-            assert shares(routing(band("a", within=5), table).route(table, 1, 0)) <= (
+            assert shares(routing(band("a", within=5), table).route(table, 1)) <= (
                 2 if cells == 32 else 1.75
             )
 
@@ -568,10 +580,10 @@ def test_a_hot_key_spreads_by_its_band():
     table = pa.table({"s": pa.array(["hot"] * N), "a": rng.random(N) * 1e5})
     way = routing(equal("s") & band("a", within=1.0), table)
     for side in (0, 1):
-        routed = way.route(table, side, 0)
+        routed = way.route(table, side)
         assert shares(routed) < 1.5
         assert len(routed.rows) < 1.1 * N
-    assert len(np.unique(routing(equal("s"), table).route(table, 0, 0).groups)) == 1
+    assert len(np.unique(routing(equal("s"), table).route(table, 0).groups)) == 1
 
 
 @pytest.mark.parametrize("groups", [8, 300])
@@ -588,7 +600,7 @@ def test_equal_keys_are_even(groups):
         equal("j") & equal("i"),
         equal("s") & equal("f"),
     ):
-        assert shares(routing(on, table, groups=groups).route(table, 0, 0), groups) < 1.5
+        assert shares(routing(on, table, groups=groups).route(table, 0), groups) < 1.5
 
 
 # --- For ever: the state of running queries is spread by these values ---
@@ -596,7 +608,7 @@ def test_equal_keys_are_even(groups):
 
 def homes(on, values, type_=None, groups=1000):
     table = pa.table({"a": pa.array(values, type_)})
-    routed = routing(on, table, groups=groups).route(table, 1, 0)
+    routed = routing(on, table, groups=groups).route(table, 1)
     return routed.groups[np.argsort(routed.rows)].tolist()
 
 

@@ -9,7 +9,8 @@ running query is spread by them.
 - ``cells``: a band by cell(x) = floor(x / width), hashed; a row is copied where its reach meets a border, and
   width is 32 to 64 times the reach. Runs of cells are dealt evenly, far cells at random.
 - ``hash+cells``: both, hashed together, so that one hot key still spreads.
-- ``broadcast``: half lines and ``not_equal``; home rows are dealt in turn, the others go everywhere.
+- ``broadcast``: half lines and ``not_equal``; home rows are dealt by a hash of their keys and timestamps, the
+  others go everywhere.
 
 Rows that match nothing (a null or NaN in a key, a null timestamp) go to group 0.
 """
@@ -88,7 +89,7 @@ class Routing:
     >>> routing = Routing(bind(join_spec(band("a", within=5), 100), columns, columns), "inner", 4)
     >>> routing.describe()
     "cells 2**9 wide of band('a', 'a') in 4 groups; right rows at home, left rows copied to their reach"
-    >>> routing.route(pa.table({"a": [0, 315, 9000]}), side=0, start=0)
+    >>> routing.route(pa.table({"a": [0, 315, 9000]}), side=0)
     Routed(rows=array([1, 2, 0, 1]), groups=array([1, 1, 3, 3], dtype=int32))
     """
 
@@ -112,15 +113,13 @@ class Routing:
         kinds = ["hash"] * bool(self._equal) + ["cells"] * (self._cells is not None)
         self.kind = "+".join(kinds) or "broadcast"
 
-    def route(self, table: pa.Table, side: int, start: int) -> Routed:
-        """The groups of the rows of a batch.
+    def route(self, table: pa.Table, side: int) -> Routed:
+        """The groups of the rows of a batch, which follow from each row alone.
 
         Parameters
         ----------
         side : int
             0 for left rows, 1 for right ones.
-        start : int
-            How many rows of this side the task has routed before.
 
         Notes
         -----
@@ -133,7 +132,7 @@ class Routing:
         if self.kind == "broadcast":
             if side != self.home:
                 return self._everywhere(rows, lost)
-            return self._sorted(rows, (start + rows) % self.groups, lost)
+            return self._sorted(rows, self._dealt(keys, table, side), lost)
         hashed = self._equal_hashes(keys, side)
         if self._cells is None or self._banded is None:
             return self._sorted(rows, self._group(hashed), lost)
@@ -142,11 +141,18 @@ class Routing:
             return self._sorted(rows, self._group(hashed, self._cells.at(values)), lost)
         return self._replicated(rows, hashed, self._cells.partners(values, side), lost)
 
+    def first_groups(self, table: pa.Table, side: int) -> NDArray[np.int32]:
+        """One group of each row, the first that it goes to: where the row counts. Cost: that of a route."""
+        routed = self.route(table, side)
+        first = np.zeros(table.num_rows, np.int32)
+        first[routed.rows[::-1]] = routed.groups[::-1]
+        return first
+
     def describe(self) -> str:
         """What decides the groups, for a reader."""
         home, other = SIDES[self.home], SIDES[1 - self.home]
         if self.kind == "broadcast":
-            return f"{home} rows dealt to {self.groups} groups in turn, {other} rows copied to all of them"
+            return f"{home} rows dealt to {self.groups} groups, {other} rows copied to all of them"
         parts = []
         if self._equal:
             parts.append("hash of " + ", ".join(map(self._name, self._equal)))
@@ -208,6 +214,15 @@ class Routing:
             words = _words(keys[i], self.bound.keys[i], side)
             hashed = _mix(words + (_SEED if hashed is None else hashed))
         return hashed
+
+    def _dealt(self, keys: Sequence[Keys], table: pa.Table, side: int) -> Words:
+        """Groups of home rows whose partners may be anywhere: a row's own, whichever task reads it."""
+        hashed: Any = _SEED
+        for values in keys:
+            hashed = _mix(_bits(values) + hashed)
+        if self.bound.time is not None:
+            hashed = _mix(self.bound.time.extract(table, side)[0].view(np.uint64) + hashed)
+        return self._group(hashed)
 
     def _group(self, hashed: Words | None, cells: Words | None = None) -> Words:
         """The home of each hash and cell: the group whose part of the hashes it falls in.
@@ -396,6 +411,11 @@ def _words(values: Keys, key: BoundKey, side: int) -> Words:
         return values.view(f"u{key.key.itemsize}").astype(np.uint64, copy=False)
     words = values.astype(np.int64 if key.key.kind == "i" else np.uint64, copy=False).view(np.uint64)
     return words + np.uint64(int(offset) % 2**64) if shifted else words
+
+
+def _bits(values: Keys) -> Words:
+    """The bits of keys as words."""
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False)
 
 
 def _mix(words: Words) -> Words:

@@ -1,0 +1,225 @@
+"""The stateful operator: each group of a distributed join is one embedded join, kept in Spark's state.
+
+A micro-batch of a group: take up its join, move it to Spark's watermark, push the rows, hand out the results,
+and store what is new: the rows of this micro-batch and a head, no others.
+
+A group without input is woken by a timer. For an inner join it fires when the last row has left the window,
+and the state goes; for a join that hands out unmatched rows, whenever the watermark moves.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.streaming import StatefulProcessor
+
+from slidejoin.errors import StateError
+from slidejoin.keys.columns import SIDES
+from slidejoin.spark import blobs, recipe
+from slidejoin.spark.cache import ChunkFiles, LiveJoins
+from slidejoin.spark.kept import GroupState, Kept
+from slidejoin.spark.output import late_rows, results
+from slidejoin.spark.tasks import GUARD
+from slidejoin.window_join import WindowJoin
+
+# What comes out of a group in a micro-batch: blobs of results, and on the first row of them its figures.
+FIGURES = (
+    "group_number", "groups", "rows_left", "rows_right", "copies", "matches", "results", "late_left",
+    "late_right", "null_left", "null_right", "stored", "state_bytes", "busy_us", "live_hits",
+    "file_hits", "restores",
+)  # fmt: skip
+RESULTS = ", ".join(["data binary", *(f"{name} bigint" for name in FIGURES)])
+
+_FANOUT = 32  # chunks of one size before they are written as one: fewer bytes written, more to read back
+_COUNTED = ("matches", "null_left", "null_right")
+
+_joins = LiveJoins()  # of this worker process
+
+
+class JoinGroups(StatefulProcessor):  # type: ignore[misc]
+    """Joins the rows of every group; made of a recipe's text, since it is sent to all tasks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def init(self, handle: Any) -> None:
+        """Declare the state; Spark calls this on the driver, too."""
+        self._handle = handle
+        self._state = GroupState(handle)
+        self._recipe = recipe.read(self._text)
+        self._numbers = {id_: number for number, id_ in enumerate(self._recipe.ids)}
+        self._query = _query(self._recipe.name)
+        self._files = ChunkFiles(self._query, self._recipe.cache[1])
+        self._seen: set[int] = set()  # groups that had input in this micro-batch
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Join the rows of a group."""
+        if key[0] == GUARD:
+            self._guard(rows)
+            return
+        group = self._number(key)
+        batches: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        counted = [0, 0]
+        for frame in rows:
+            for side, count, blob in zip(frame["side"], frame["counted"], frame["data"], strict=True):
+                batches[side].append(blobs.decode(blob, self._recipe.schemas[side]))
+                counted[side] += int(count)
+        self._seen.add(group)
+        tables = [
+            pa.Table.from_batches(parts, schema=schema)
+            for parts, schema in zip(batches, self._recipe.schemas, strict=True)
+        ]
+        yield from self._run(group, timerValues.getCurrentWatermarkInMs(), tables, counted)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
+        """Let the watermark move a group without input; one that had some has moved, and set its timer."""
+        group = self._number(key)
+        if group not in self._seen:
+            yield from self._run(group, timerValues.getCurrentWatermarkInMs(), (), (0, 0))
+
+    def close(self) -> None:
+        """Nothing is held beyond a micro-batch but what the cache holds."""
+
+    # --- one group, one micro-batch ---
+
+    def _run(
+        self, group: int, watermark: int, tables: Sequence[pa.Table], counted: Sequence[int]
+    ) -> Iterator[pd.DataFrame]:
+        begin = time.perf_counter()
+        kept = self._state.read()
+        if kept is None and not tables:
+            return
+        join, origin = self._take_up(group, kept)
+        before = join.stats
+        found = [] if watermark <= 0 else [join.advance(self._instant(watermark))]
+        for side, table in zip(SIDES, tables, strict=False):
+            if table.num_rows:
+                found.append(join.push(**{side: table}))
+        late = [self._counted_late(join, side, group) for side in range(2)]
+        after = join.stats
+        parts = [results(self._recipe, table) for table in found if table.num_rows]
+        if self._recipe.late:
+            parts += [late_rows(self._recipe, table, side) for side, table in enumerate(late) if len(table)]
+        data = [blobs.encode(batch) for part in parts for batch in blobs.cut(part)]
+        size = self._save(group, kept, join, watermark, tables)
+        figures = {
+            "group_number": group,
+            "groups": 1,
+            "rows_left": counted[0],
+            "rows_right": counted[1],
+            "copies": sum(map(len, tables)),
+            "results": sum(map(len, parts)),
+            "late_left": len(late[0]),
+            "late_right": len(late[1]),
+            "stored": after["stored_left"] + after["stored_right"],
+            "state_bytes": size,
+            **{name: after[name] - before[name] for name in _COUNTED},
+            **{name: int(name == origin) for name in ("live_hits", "file_hits", "restores")},
+        }
+        figures["busy_us"] = int((time.perf_counter() - begin) * 1e6)
+        yield from _frames(data, figures)
+
+    def _take_up(self, group: int, kept: Kept | None) -> tuple[WindowJoin, str]:
+        """The join of a group as its state has it, and where it was found."""
+        if kept is None:
+            spec = self._recipe.spec
+            new = WindowJoin(
+                spec.on,
+                spec.window,
+                spec.how,
+                order="none",
+                suffixes=spec.suffixes,
+                schemas=self._recipe.schemas,
+            )
+            return new, "new"
+        live = _joins.take((self._query, group), kept.token)
+        if live is not None:
+            return live, "live_hits"
+        mapped = self._files.read(group, kept.chunks)
+        if mapped.keys() == kept.chunks.keys():
+            try:
+                return WindowJoin.restore(kept.head, chunks=mapped), "file_hits"
+            except StateError:
+                pass  # a damaged file; the state has the chunks, too
+        return WindowJoin.restore(kept.head, chunks=self._state.chunks(kept)), "restores"
+
+    def _save(
+        self, group: int, kept: Kept | None, join: WindowJoin, watermark: int, tables: Sequence[pa.Table]
+    ) -> int:
+        """Store the join, or remove its state if it holds no rows; the bytes stored."""
+        stats = join.stats
+        if not stats["stored_left"] + stats["stored_right"]:
+            if kept is not None:
+                self._state.clear()
+                self._files.write(group, {}, ())
+            join.close()
+            return 0
+        expiry = max([0 if kept is None else kept.expiry, *self._expiries(tables)])
+        timer = 0 if kept is None else kept.timer
+        if timer <= watermark or timer == 0:
+            wanted = expiry if self._recipe.spec.how == "inner" else 0
+            timer = max(wanted, watermark + 1, 1)
+            self._handle.registerTimer(timer)
+        new = join.snapshot_since(None if kept is None else kept.token, fanout=_FANOUT)
+        written = self._state.replace(kept, new, timer, expiry)
+        self._files.write(group, new.chunks, new.alive)
+        _joins.put((self._query, group), new.token, join, self._recipe.cache[0])
+        return written.size
+
+    def _expiries(self, tables: Sequence[pa.Table]) -> Iterator[int]:
+        """When the last of new rows will have left the window, in ms."""
+        time, window = self._recipe.time, self._recipe.window
+        for table, name, reach in zip(
+            tables, (time.left, time.right), (window.after, window.before), strict=False
+        ):
+            last = pc.max(table.column(name))
+            if last.is_valid:
+                yield -(-(last.value * 1000 + reach) // 10**6)
+
+    def _counted_late(self, join: WindowJoin, side: int, group: int) -> pa.Table:
+        """The late rows of a side, each in one of the groups that it was copied to."""
+        table = join.take_late(SIDES[side])
+        if not table.num_rows or self._recipe.unmatched:
+            return table.slice(0, 0)
+        return table.filter(pa.array(self._recipe.routing.first_groups(table, side) == group))
+
+    def _instant(self, watermark: int) -> pa.Scalar:
+        return pa.scalar(watermark * 1000, self._recipe.schemas[0].field(self._recipe.time.left).type)
+
+    def _number(self, key: Any) -> int:
+        try:
+            return self._numbers[int(key[0])]
+        except KeyError:
+            raise StateError(
+                f"this checkpoint has a group {key[0]} that this join has not: it is of another join, or "
+                "another number of partitions; call join as before, or start with a new checkpointLocation"
+            ) from None
+
+    def _guard(self, rows: Any) -> None:
+        """Refuse a checkpoint of another join, in the first micro-batch that would go on from it."""
+        for _ in rows:
+            pass
+        kept = self._state.read()
+        if kept is None:
+            self._state.keep("guard", json.dumps(self._recipe.meaning).encode())
+        else:
+            self._recipe.check(json.loads(kept.head))
+
+
+def _frames(data: list[bytes], figures: dict[str, int]) -> Iterator[pd.DataFrame]:
+    """A frame for each blob; the first, which has none if there is none, has the figures."""
+    for number, blob in enumerate(data or [b""]):
+        row = {"data": [blob]} | {name: [0 if number else figures[name]] for name in FIGURES}
+        yield pd.DataFrame(row)
+
+
+def _query(name: str) -> str:
+    """A name for the cache: of this call and this query, since a DataFrame may feed several."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    return f"{name}-{query or 'query'}"

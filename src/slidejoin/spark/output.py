@@ -1,0 +1,33 @@
+"""Output: what the join of a group gives, in the columns of the distributed join's result."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidejoin.keys.columns import SIDES
+from slidejoin.spark.recipe import Recipe
+
+
+def results(recipe: Recipe, table: pa.Table) -> pa.Table:
+    """Results of a group: the rows that are wanted, with the columns that are added."""
+    left = recipe.schemas[0]
+    if recipe.unmatched:  # a left key is never null in a match
+        key = left.get_field_index(recipe.spec.on.conjuncts[0].left)
+        table = table.filter(pc.is_null(table.column(key)))
+    columns = list(table.columns)
+    if recipe.event_time is not None:
+        places = left.get_field_index(recipe.time.left), recipe.schemas[1].get_field_index(recipe.time.right)
+        columns.append(pc.max_element_wise(columns[places[0]], columns[len(left) + places[1]]))
+    if recipe.late:
+        columns.append(pa.nulls(len(table), pa.string()))
+    return pa.Table.from_arrays(columns, schema=recipe.output)
+
+
+def late_rows(recipe: Recipe, table: pa.Table, side: int) -> pa.Table:
+    """Late rows of a side among the results: its columns, and which side it is. The others are null."""
+    if side and recipe.left_only:
+        return recipe.output.empty_table()
+    columns = [pa.nulls(len(table), field.type) for field in recipe.output]
+    start = len(recipe.schemas[0]) if side else 0
+    columns[start : start + table.num_columns] = table.columns
+    columns[-1] = pa.array([SIDES[side]] * len(table), pa.string())
+    return pa.Table.from_arrays(columns, schema=recipe.output)

@@ -1,0 +1,171 @@
+"""Recipe: everything that the tasks of a distributed join must know, as one text that is sent to them.
+
+Its ``meaning`` decides where rows live and what their state says. A checkpoint keeps that of its first batch,
+and goes on under the same one only.
+"""
+
+import base64
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slidejoin.errors import SpecError, StateError
+from slidejoin.keys import BoundTime
+from slidejoin.result import output_schema
+from slidejoin.spark.route import Routing
+from slidejoin.spec import JoinSpec
+from slidejoin.window import Interval
+
+VERSION = 1  # of the state in a checkpoint
+LATE = "late"
+
+_LEFT_ONLY = ("left_semi", "left_anti")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A distributed join.
+
+    Attributes
+    ----------
+    name : str
+        Of this call: no two have the same one.
+    routing : Routing
+        Which groups a row goes to; has the join itself, bound to its columns.
+    schemas : (pyarrow.Schema, pyarrow.Schema)
+        Columns of both sides.
+    ids : tuple of int
+        The key that Spark knows each group by.
+    partitions : int
+        Shuffle partitions that the ids were chosen for.
+    event_time : str, optional
+        Column of the result that has the later of both timestamps.
+    late : bool
+        Whether late rows come out, with a column that names their side.
+    unmatched : bool
+        Of a right join, only the rows without a partner: the second half of a full join. Late rows are the
+        first half's.
+    cache : (int, int)
+        Bytes of live joins in a worker process, and of files on a host.
+    """
+
+    name: str
+    routing: Routing
+    schemas: tuple[pa.Schema, pa.Schema]
+    ids: tuple[int, ...]
+    partitions: int
+    event_time: str | None = None
+    late: bool = False
+    unmatched: bool = False
+    cache: tuple[int, int] = (0, 0)
+
+    @property
+    def spec(self) -> JoinSpec:
+        """The join that every group runs."""
+        return self.routing.bound.spec
+
+    @property
+    def window(self) -> Interval:
+        """Its window."""
+        window = self.spec.window
+        assert isinstance(window, Interval), "the caller has seen to it"
+        return window
+
+    @property
+    def time(self) -> BoundTime:
+        """Its timestamps."""
+        time = self.routing.bound.time
+        assert time is not None, "an interval has one"
+        return time
+
+    @property
+    def left_only(self) -> bool:
+        """Whether results have the left columns alone."""
+        return self.spec.how in _LEFT_ONLY
+
+    @functools.cached_property
+    def matched(self) -> pa.Schema:
+        """Columns that come out of a group's join."""
+        right = None if self.left_only else self.schemas[1]
+        return output_schema(self.schemas[0], right, self.spec.suffixes)
+
+    @functools.cached_property
+    def output(self) -> pa.Schema:
+        """Columns of the result."""
+        schema = self.matched
+        if self.event_time is not None:
+            schema = schema.append(pa.field(self.event_time, self.schemas[0].field(self.time.left).type))
+        return schema.append(pa.field(LATE, pa.string())) if self.late else schema
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What a checkpoint depends on, as JSON values."""
+        return {
+            "version": VERSION,
+            "join": self.spec.on.to_json(),
+            "window": self.spec.window.to_json(),
+            "how": self.spec.how,
+            "suffixes": list(self.spec.suffixes),
+            "half of a full join": self.unmatched,
+            "left columns": _columns(self.schemas[0]),
+            "right columns": _columns(self.schemas[1]),
+            "groups": self.routing.groups,
+            "shuffle partitions": self.partitions,
+        }
+
+    def check(self, kept: Mapping[str, Any]) -> None:
+        """StateError unless a checkpoint's meaning is this one."""
+        mine = self.meaning
+        if kept.get("version") != VERSION:
+            raise StateError(
+                f"this checkpoint has state of version {kept.get('version')!r}, this slidejoin "
+                f"writes version {VERSION}; use the one that wrote it, or a new checkpointLocation"
+            )
+        wrong = [name for name in {**mine, **kept} if mine.get(name) != kept.get(name)]
+        if wrong:
+            said = "; ".join(f"its {name}: {kept.get(name)!r}, now: {mine.get(name)!r}" for name in wrong)
+            mend = "call join as before, or start with a new checkpointLocation"
+            if set(wrong) <= {"groups", "shuffle partitions"}:
+                mend = f"call join with partitions={kept.get('groups')}"
+            raise StateError(f"this checkpoint is of another join: {said}; {mend}")
+
+    def to_json(self) -> str:
+        """The recipe as a text; :func:`read` reads it back."""
+        return json.dumps(
+            {
+                "name": self.name,
+                "routing": self.routing.to_json(),
+                "schemas": [_encoded(schema) for schema in self.schemas],
+                "ids": self.ids,
+                "partitions": self.partitions,
+                "event_time": self.event_time,
+                "late": self.late,
+                "unmatched": self.unmatched,
+                "cache": self.cache,
+            }
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def read(text: str) -> Recipe:
+    """The recipe of a text; a worker process reads each once."""
+    parts = json.loads(text)
+    try:
+        left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(s))) for s in parts.pop("schemas"))
+        routing = Routing.from_json(parts.pop("routing"))
+        ids, cache = tuple(parts.pop("ids")), tuple(parts.pop("cache"))
+        return Recipe(routing=routing, schemas=(left, right), ids=ids, cache=cache, **parts)
+    except (TypeError, KeyError, ValueError) as error:
+        raise SpecError(f"this is no recipe of a join: {error!r}") from None
+
+
+def _encoded(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _columns(schema: pa.Schema) -> list[list[str]]:
+    return [[field.name, str(field.type)] for field in schema]
