@@ -319,7 +319,12 @@ class Window {
     }
 
     void forget_dead(Stream& s, Side side) {
-        while (!s.live.empty() && dead(s.live.front().time, side)) {
+        const std::size_t few = s.live.size() / 64;
+        for (std::size_t popped = 0; !s.live.empty() && dead(s.live.front().time, side); ++popped) {
+            if (popped == few) {
+                forget_many(s, side);
+                break;
+            }
             tell(s, side, s.live.front().position);
             std::pop_heap(s.live.begin(), s.live.end(), std::greater<>());
             s.live.pop_back();
@@ -329,6 +334,15 @@ class Window {
         s.times.drop(gone);
         s.hidden.drop(gone);
         s.first += gone;
+    }
+
+    // Many at once: one pass over all instead of a descent of the heap for each.
+    void forget_many(Stream& s, Side side) {
+        const auto living = std::partition(s.live.begin(), s.live.end(),
+                                           [&](const Live& each) { return dead(each.time, side); });
+        for (auto each = s.live.begin(); each != living; ++each) tell(s, side, each->position);
+        s.live.erase(s.live.begin(), living);
+        std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
     }
 
     WindowSpec spec_;

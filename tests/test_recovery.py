@@ -119,3 +119,28 @@ def test_a_source_without_its_time_column():
     source = join.source("left", "a", time="nope")
     with pytest.raises(sj.SchemaError, match="nope"):
         source.push(pa.table({"id": [1]}))
+
+
+def test_a_short_history_keeps_heads_small():
+    short, long = (sj.WindowJoin(sj.equal("id"), sj.rows(4)) for _ in range(2))
+    kept = {short: [], long: []}
+    for step in range(60):
+        for join, history in ((short, 1), (long, None)):
+            join.push(left={"id": [step, step + 1]})
+            token = kept[join][-1].token if kept[join] else None
+            kept[join].append(join.snapshot_since(token, history=history))
+    assert len(kept[short][-1].head) < len(kept[long][-1].head) - 1000
+    tokens = [new.token for new in kept[short]]
+    with pytest.raises(sj.StateError, match="2 snapshots old; the dead of the last 1 are known"):
+        short.snapshot_since(tokens[-3])
+    again = short.snapshot_since(tokens[-2])
+    assert set(again.alive) >= set(again.chunks)
+
+
+@pytest.mark.parametrize(
+    "options", [{"fanout": 1}, {"fanout": True}, {"history": 0}, {"history": 1.5}], ids=str
+)
+def test_refused_options_of_an_increment(options):
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(4))
+    with pytest.raises(sj.UsageError, match=next(iter(options))):
+        join.snapshot_since(**options)

@@ -303,12 +303,16 @@ class BPlusTree {
         ++node->count;
     }
 
+    // Many go in key order, so that neighbours in the tree are changed one after the other.
     void erase_oldest(std::size_t gone) {
         Key keys[kGroup];
         Leaf* leaves[kGroup];
+        batch_.reserve(gone);
+        for (std::size_t i = 0; i < gone; ++i) batch_[i] = {window_.key(i), 0};
+        if (gone > kGroup) sort_entries(batch_.data(), gone, sorting_);
         for (std::size_t done = 0; done < gone; done += kGroup) {
             const std::size_t count = std::min(kGroup, gone - done);
-            for (std::size_t i = 0; i < count; ++i) keys[i] = window_.key(done + i);
+            for (std::size_t i = 0; i < count; ++i) keys[i] = batch_[done + i].key;
             locate<kLower>(keys, count, leaves);
             const std::uint64_t version = version_;
             for (std::size_t i = 0; i < count; ++i)

@@ -117,6 +117,7 @@ class ChunkLog:
         nexts: tuple[int, int],
         since: str | EllipsisType | None = ...,
         fanout: int | None = None,
+        history: int | None = None,
     ) -> list[Chunk]:
         """Begin a generation, and return its chunks, which the caller must write now.
 
@@ -130,6 +131,8 @@ class ChunkLog:
         fanout : int, optional
             Where so many chunks at the end of a side are of one size or less, they are cut anew as one. Then
             there are O(log rows) of them, and a row is written O(log rows) times at most.
+        history : int, optional
+            How many generations back a token stays known; ``KEPT`` at most.
 
         Notes
         -----
@@ -162,13 +165,15 @@ class ChunkLog:
             if start < nexts[side]:
                 name = f"{'LR'[side]}{generation}-{start}-{nonce}"
                 new.append(Chunk(name, side, start, nexts[side], generation))
-        oldest = generation - self.KEPT
+        oldest = generation - min(self.KEPT if history is None else history, self.KEPT)
         self._dead = [entry for entry in self._dead if entry.died > oldest] + dead
         self._branches = [
             branch
             for branch, after in zip(self._branches, [*self._branches[1:], (TOP, "")], strict=True)
             if after[0] > oldest
         ]
+        start, nonce = self._branches[0]
+        self._branches[0] = (max(start, oldest), nonce)
         self.alive = keep + new
         self._generation, self._firsts, self._nexts, self._fork = generation, firsts, nexts, False
         return new
@@ -207,14 +212,15 @@ class ChunkLog:
         full = "take a full snapshot, with None"
         stops = [start for start, _ in self._branches[1:]] + [self._generation + 1]
         for (start, name), stop in zip(self._branches, stops, strict=True):
-            if name != nonce or generation < start:
+            if name != nonce:
                 continue
             if generation >= stop:
                 raise StateError(f"token={token!r} is newer than the state this join goes on from; {full}")
-            if generation < self._generation - self.KEPT:
+            known = min(self._generation - start, self.KEPT)
+            if generation < self._generation - known:
                 raise StateError(
                     f"token={token!r} is {self._generation - generation} snapshots old; the dead of the "
-                    f"last {self.KEPT} are known: {full}"
+                    f"last {known} are known: {full}"
                 )
             return generation
         raise StateError(f"token={token!r} is of another join, or too old to be known; {full}")

@@ -55,11 +55,16 @@ class Snapshots:
         return data
 
     def since(
-        self, sources: Sources | None, token: str | None, note: str | None, fanout: int = FANOUT
+        self,
+        sources: Sources | None,
+        token: str | None,
+        note: str | None,
+        fanout: int = FANOUT,
+        history: int | None = None,
     ) -> Increment:
         """What is new since a token."""
         firsts, nexts = zip(*self._live.positions, strict=True)
-        new = self._log.advance(firsts, nexts, since=token, fanout=fanout)
+        new = self._log.advance(firsts, nexts, since=token, fanout=fanout, history=history)
         chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
         _, dead = self._log.since(token)
         sums = self._sums | {name: state.checksum(data) for name, data in chunks.items()}

@@ -276,7 +276,12 @@ class WindowJoin:
             return self._snapshots.whole(self._sources, path, self._noted(note))
 
     def snapshot_since(
-        self, token: str | None = None, *, note: str | None = None, fanout: int = FANOUT
+        self,
+        token: str | None = None,
+        *,
+        note: str | None = None,
+        fanout: int = FANOUT,
+        history: int | None = None,
     ) -> Increment:
         """What a snapshot has that an earlier one had not: new chunks of rows, and which ones are dead.
 
@@ -289,6 +294,9 @@ class WindowJoin:
         fanout : int
             Chunks of about one size before they are written anew as one, 2 at least: with more of them fewer
             bytes are written, and there are more chunks to read back.
+        history : int, optional
+            How many increments back a token stays known, 1 at least; 1024 unless told. The head names every
+            chunk that died since then.
 
         Returns
         -------
@@ -314,9 +322,11 @@ class WindowJoin:
         2
         """
         with self._turn():
-            if isinstance(fanout, bool) or not isinstance(fanout, int) or fanout < 2:
+            if not _is_from(fanout, 2):
                 raise UsageError(f"fanout={fanout!r}; expected a number of chunks, 2 at least")
-            return self._snapshots.since(self._sources, token, self._noted(note), fanout)
+            if history is not None and not _is_from(history, 1):
+                raise UsageError(f"history={history!r}; expected a number of increments, 1 at least, or None")
+            return self._snapshots.since(self._sources, token, self._noted(note), fanout, history)
 
     @classmethod
     def restore(
@@ -502,6 +512,10 @@ class WindowJoin:
             yield
         finally:
             self._lock.release()
+
+
+def _is_from(number: Any, least: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= least
 
 
 def _checked_schemas(schemas: Any, self_join: bool) -> tuple[pa.Schema, ...]:

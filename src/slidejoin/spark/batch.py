@@ -1,11 +1,11 @@
 """Batch mode: the rows of both sides by group, each group joined by itself, whatever its size.
 
-Groups are those of the router. Spark sorts their blobs, home side first, with its own spilling. Home rows
-are cut into slices by time, about as long as the window and of some thousand rows at least, so that a row has
-few candidates that only its time rules out; each slice is an embedded join that the other side's rows of its
-time probe. What a group has beyond ``LIMIT`` bytes of a side waits in a file: home rows are joined block by
-block, and the other side is read anew for each. A home row is in one slice and meets all its partners there,
-which is all that outer, semi and anti joins need.
+Groups are those of the router. Spark sorts their blobs by group, with its own spilling. Home rows are cut
+into slices by time, about as long as the window and of some thousand rows at least, so that a row has few
+candidates that only its time rules out; each slice is an embedded join that the other side's rows of its time
+probe. What a group has beyond ``LIMIT`` bytes of a side waits in a file: home rows are joined block by block,
+and the other side is read anew for each. A home row is in one slice and meets all its partners there, which
+is all that outer, semi and anti joins need.
 """
 
 import contextlib
@@ -24,8 +24,9 @@ from slidejoin.errors import StateError
 from slidejoin.keys.columns import SIDES
 from slidejoin.spark import blobs, recipe, tasks
 from slidejoin.spark.output import results
-from slidejoin.spark.prepare import Prepared
+from slidejoin.spark.prepare import Prepared, routed
 from slidejoin.spark.recipe import Recipe
+from slidejoin.spark.route import Routing
 from slidejoin.window_join import WindowJoin
 
 LIMIT = 2**26  # bytes of a side of a group in memory
@@ -36,30 +37,19 @@ _Blob: TypeAlias = tuple[int, pa.Buffer]
 
 def joined(prepared: Prepared) -> DataFrame:
     """The join of two batch DataFrames."""
-    halves = [_half(prepared, drawn) for drawn in prepared.recipes]
-    return halves[0] if len(halves) == 1 else halves[0].union(halves[1])
-
-
-def _half(prepared: Prepared, drawn: Recipe) -> DataFrame:
-    text = drawn.to_json()
-
-    def side(number: int, frame: DataFrame) -> DataFrame:
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return tasks.route_rows(text, number, batches)
-
-        return frame.mapInArrow(run, tasks.ROUTED)
+    text = prepared.recipe.to_json()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return join_groups(text, batches)
 
-    routed = side(0, prepared.left).union(side(1, prepared.right)).select("group", "side", "data")
-    place = routed.side if drawn.routing.home == 0 else -routed.side
-    return routed.repartition("group").sortWithinPartitions("group", place).mapInArrow(run, prepared.output)
+    blobs_of = routed(prepared, tasks.route_rows).select("group", "side", "data")
+    return blobs_of.repartition("group").sortWithinPartitions("group").mapInArrow(run, prepared.output)
 
 
 def join_groups(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join blobs that come by group, those of the home side first."""
+    """Join blobs that come by group."""
     plan = recipe.read(text)
+    numbers = {id_: number for number, id_ in enumerate(plan.ids)}
     rows = (
         row
         for batch in batches
@@ -75,36 +65,32 @@ def join_groups(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         if group in seen:
             raise StateError(f"group {group} came twice; its rows were not sorted")
         seen.add(group)
-        for table in _join_group(plan, ((side, data) for _, side, data in members)):
-            yield from blobs.cut(results(plan, table))
+        routing, second = plan.half(numbers[group])
+        for table in _join_group(plan, routing, ((side, data) for _, side, data in members)):
+            yield from blobs.cut(results(plan, table, second))
 
 
-def _join_group(plan: Recipe, members: Iterator[_Blob]) -> Iterator[pa.Table]:
-    home = plan.routing.home
+def _join_group(plan: Recipe, routing: Routing, members: Iterator[_Blob]) -> Iterator[pa.Table]:
+    home = routing.home
     with contextlib.ExitStack() as files:
         mine = _Spool(plan.schemas[home], files)
         other = _Spool(plan.schemas[1 - home], files)
         for side, data in members:
             (mine if side == home else other).add(data)
         for block in mine.blocks():
-            yield from _join_block(plan, block, other)
+            yield from _join_block(plan, routing, block, other)
 
 
-def _join_block(plan: Recipe, block: pa.Table, other: "_Spool") -> Iterator[pa.Table]:
+def _join_block(plan: Recipe, routing: Routing, block: pa.Table, other: "_Spool") -> Iterator[pa.Table]:
     """Join home rows with all rows of the other side."""
-    home = plan.routing.home
+    home, spec = routing.home, routing.bound.spec
     before, after = plan.time.before, plan.time.after
     # A partner of a home row is between so much earlier and so much later.
     earlier, later = (before, after) if home == 0 else (after, before)
     joins = []
     for rows, first, last in _slices(*_by_time(plan, block, home), before + after):
         join = WindowJoin(
-            plan.spec.on,
-            plan.spec.window,
-            plan.spec.how,
-            order="none",
-            suffixes=plan.spec.suffixes,
-            schemas=plan.schemas,
+            spec.on, spec.window, spec.how, order="none", suffixes=spec.suffixes, schemas=plan.schemas
         )
         yield join.push(**{SIDES[home]: rows})
         joins.append((join, first - earlier, last + later))

@@ -1,7 +1,8 @@
 """Columns: the schema of a DataFrame as the Arrow schema that its rows have in tasks and in state.
 
 Times are in UTC whatever the session's zone, so that a restart under another zone finds its state again.
-Every type that cannot cross is a SchemaError here, at the call, and not in a task.
+Everything may be null, since an outer join has rows without a side. Every type that cannot cross is a
+SchemaError here, at the call, and not in a task.
 """
 
 from typing import Any
@@ -50,13 +51,12 @@ def _arrow_type(type_: types.DataType, where: str) -> pa.DataType:
     if isinstance(type_, types.DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     if isinstance(type_, types.ArrayType):
-        inner = _arrow_type(type_.elementType, where)
-        return pa.list_(pa.field("element", inner, type_.containsNull))
+        return pa.list_(pa.field("element", _arrow_type(type_.elementType, where)))
     if isinstance(type_, types.MapType):
-        value = pa.field("value", _arrow_type(type_.valueType, where), type_.valueContainsNull)
+        value = pa.field("value", _arrow_type(type_.valueType, where))
         return pa.map_(pa.field("key", _arrow_type(type_.keyType, where), nullable=False), value)
     if isinstance(type_, types.StructType):
-        return pa.struct([pa.field(f.name, _arrow_type(f.dataType, where), f.nullable) for f in type_.fields])
+        return pa.struct([pa.field(f.name, _arrow_type(f.dataType, where)) for f in type_.fields])
     raise SchemaError(
         f"{where} has the type {type_.simpleString()}, which does not cross to Python; cast it to another"
     )

@@ -32,16 +32,16 @@ def explain(
         Rows a second of each side, for an estimate of the state in numbers.
     """
     prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time)
-    recipe = prepared.recipes[0]
+    recipe = prepared.recipe
     chosen = plan(recipe.routing.bound)
     lines = [("join", f"{how} on {on!r}, of {'streams' if prepared.streaming else 'batches'}")]
-    if len(prepared.recipes) == 2:
-        lines.append(("halves", "a left join, and the right rows without a partner: two operators"))
+    if len(recipe.routings) == 2:
+        lines.append(("halves", "a left join, and the right rows without a partner: twice the state"))
     indexed = " together with ".join(f"{key.op}({key.left!r}, {key.right!r})" for key in chosen.indexed)
     if chosen.banded == "time":
         indexed = " together with ".join(part for part in (indexed, "the interval of time") if part)
     lines.append(("index", f"{chosen.index} in each group: {indexed}"))
-    lines += [("routing", half.routing.describe()) for half in prepared.recipes]
+    lines += [("routing", routing.describe()) for routing in recipe.routings]
     if recipe.routing.kind == "broadcast":
         lines.append(
             ("note", "every row of one side goes to all groups: more of them do not divide its work")
@@ -60,9 +60,7 @@ def _state(prepared: Prepared, rate: float | None) -> str:
     assert isinstance(window, Interval)
     lateness = window.lateness or 0
     kept = [max(0, reach) + lateness for reach in (window.after, window.before)]
-    widths = [
-        _ROW_BYTES + sum(_width(field.type) for field in schema) for schema in prepared.recipes[0].schemas
-    ]
+    widths = [_ROW_BYTES + sum(_width(field.type) for field in schema) for schema in prepared.recipe.schemas]
     parts = [
         f"{side} rows for {format_duration(span)} and a micro-batch, about {width} bytes each"
         for side, span, width in zip(("left", "right"), kept, widths, strict=True)
@@ -72,7 +70,7 @@ def _state(prepared: Prepared, rate: float | None) -> str:
         text += " (the streams' own watermarks add their delay)"
     if rate is not None:
         total = sum(rate * span / 1e9 * width for span, width in zip(kept, widths, strict=True))
-        text += f"; at {rate:g} rows a second and side {total * len(prepared.recipes) / 1e6:,.1f} MB"
+        text += f"; at {rate:g} rows a second and side {total * len(prepared.recipe.routings) / 1e6:,.1f} MB"
     return text
 
 
@@ -86,7 +84,7 @@ def _width(type_: object) -> int:
 
 def _latency(prepared: Prepared, how: str) -> str:
     text = "a pair comes with the micro-batch of its later row; one takes some 0.5 s at least, and more with "
-    text += f"many partitions ({prepared.recipes[0].partitions} here)"
+    text += f"many partitions ({prepared.recipe.partitions} here)"
     if how in ("left", "right", "full", "left_anti"):
         text += (
             "; rows without a partner come when the watermark has passed their window, a micro-batch later"

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, types
+from pyspark.sql import DataFrame
 
 from slidejoin.errors import SpecError
 from slidejoin.predicate import Predicate
@@ -13,8 +13,7 @@ from slidejoin.spark import tasks
 from slidejoin.spark.batch import joined as batch_joined
 from slidejoin.spark.metrics import observed
 from slidejoin.spark.operator import RESULTS, JoinGroups
-from slidejoin.spark.prepare import PARTITIONS, Prepared, prepare
-from slidejoin.spark.recipe import Recipe
+from slidejoin.spark.prepare import PARTITIONS, Prepared, prepare, routed
 from slidejoin.window import Window
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -89,8 +88,16 @@ def join(
     if not prepared.streaming:
         return batch_joined(prepared)
     _settle(prepared, partitions is not None)
-    halves = [_streamed(prepared, recipe) for recipe in prepared.recipes]
-    return halves[0] if len(halves) == 1 else halves[0].union(halves[1])
+    recipe = prepared.recipe
+    operator = JoinGroups(recipe.to_json())
+    results = (
+        routed(prepared, tasks.route)
+        .groupBy("group")
+        .transformWithStateInPandas(
+            operator, outputStructType=RESULTS, outputMode="Append", timeMode="EventTime"
+        )
+    )
+    return unpacked(observed(results, recipe), prepared)
 
 
 def _settle(prepared: Prepared, chosen: bool) -> None:
@@ -101,7 +108,7 @@ def _settle(prepared: Prepared, chosen: bool) -> None:
         raise ImportError(
             "Spark's stateful operator needs protobuf: pip install 'slidejoin[spark]'"
         ) from error
-    settings, wanted = prepared.left.sparkSession.conf, prepared.recipes[0].partitions
+    settings, wanted = prepared.left.sparkSession.conf, prepared.recipe.partitions
     if settings.get(PROVIDER, _HDFS) not in (_HDFS, ROCKSDB):
         raise SpecError(f"{PROVIDER} is {settings.get(PROVIDER)}; Spark's stateful operator needs {ROCKSDB}")
     settings.set(PROVIDER, ROCKSDB)
@@ -115,37 +122,11 @@ def _settle(prepared: Prepared, chosen: bool) -> None:
     settings.set(PARTITIONS, str(wanted))
 
 
-def _streamed(prepared: Prepared, recipe: Recipe) -> DataFrame:
-    """The result of one recipe: rows to blobs, blobs through the operator, blobs to rows."""
-    operator = JoinGroups(recipe.to_json())
-    results = (
-        routed(prepared, recipe)
-        .groupBy("group")
-        .transformWithStateInPandas(
-            operator, outputStructType=RESULTS, outputMode="Append", timeMode="EventTime"
-        )
-    )
-    return unpacked(observed(results, recipe), recipe, prepared.output)
-
-
-def routed(prepared: Prepared, recipe: Recipe) -> DataFrame:
-    """The rows of both sides as blobs by group."""
-    text = recipe.to_json()
-
-    def side(number: int, frame: DataFrame) -> DataFrame:
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return tasks.route(text, number, batches)
-
-        return frame.mapInArrow(run, tasks.ROUTED)
-
-    return side(0, prepared.left).union(side(1, prepared.right))
-
-
-def unpacked(results: DataFrame, recipe: Recipe, output: types.StructType) -> DataFrame:
+def unpacked(results: DataFrame, prepared: Prepared) -> DataFrame:
     """Blobs of results as rows."""
-    text = recipe.to_json()
+    text = prepared.recipe.to_json()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return tasks.unpack(text, batches)
 
-    return results.select("data").mapInArrow(run, output)
+    return results.select("data").mapInArrow(run, prepared.output)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from slidejoin.chunks import Increment
 from slidejoin.errors import StateError
 
-_HEAD = "token string, timer bigint, expiry bigint, chunks string, head binary"
+_HEAD = "meaning string, token string, timer bigint, expiry bigint, chunks string, head binary"
 _PART = 2**24  # bytes of one value in the state store
 
 
@@ -21,6 +21,7 @@ class Kept(NamedTuple):
     when the last row will have left the window.
     """
 
+    meaning: str  # what join this is of: JSON of ``Recipe.meaning``
     token: str
     timer: int
     expiry: int
@@ -45,8 +46,8 @@ class GroupState:
         row = self._heads.get()
         if row is None:
             return None
-        token, timer, expiry, chunks, head = row
-        return Kept(token, timer, expiry, json.loads(chunks), bytes(head))
+        meaning, token, timer, expiry, chunks, head = row
+        return Kept(meaning, token, timer, expiry, json.loads(chunks), bytes(head))
 
     def chunks(self, kept: Kept) -> dict[str, bytes]:
         """All chunks of a head."""
@@ -61,7 +62,7 @@ class GroupState:
             parts.append(bytes(row[0]))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def replace(self, kept: Kept | None, new: Increment, timer: int, expiry: int) -> Kept:
+    def replace(self, kept: Kept | None, new: Increment, meaning: str, timer: int, expiry: int) -> Kept:
         """Store what is new, and remove the chunks that are no longer needed."""
         before = {} if kept is None else kept.chunks
         for name in before.keys() - set(new.alive):
@@ -71,13 +72,13 @@ class GroupState:
             for part, key in enumerate(_keys(name, len(data))):
                 self._chunks.updateValue(key, (data[part * _PART : (part + 1) * _PART],))
         sizes = before | {name: len(data) for name, data in new.chunks.items()}
-        written = Kept(new.token, timer, expiry, {name: sizes[name] for name in new.alive}, new.head)
+        written = Kept(meaning, new.token, timer, expiry, {name: sizes[name] for name in new.alive}, new.head)
         self._write(written)
         return written
 
-    def keep(self, token: str, head: bytes) -> None:
-        """Store a head that has no chunks."""
-        self._write(Kept(token, 0, 0, {}, head))
+    def mark(self, meaning: str) -> None:
+        """Store what join this is of, and nothing else."""
+        self._write(Kept(meaning, "", 0, 0, {}, b""))
 
     def clear(self) -> None:
         """Remove all of the group's state."""
@@ -85,7 +86,7 @@ class GroupState:
         self._chunks.clear()
 
     def _write(self, kept: Kept) -> None:
-        self._heads.update((kept.token, kept.timer, kept.expiry, json.dumps(kept.chunks), kept.head))
+        self._heads.update((*kept[:4], json.dumps(kept.chunks), kept.head))
 
 
 def _keys(name: str, size: int) -> list[tuple[str]]:

@@ -32,8 +32,7 @@ def observed(results: DataFrame, recipe: Recipe) -> DataFrame:
         F.coalesce(F.max("busy_us") / 1000, F.lit(0.0)).alias("busiest_ms"),
         F.coalesce(F.max_by("group_number", "busy_us"), F.lit(-1)).alias("busiest_group"),
     ]
-    half = ".unmatched" if recipe.unmatched else ""
-    return results.observe(f"{PREFIX}.{recipe.name[:8]}{half}", *sums, *busy)
+    return results.observe(f"{PREFIX}.{recipe.name[:8]}", *sums, *busy)
 
 
 def metrics(query: Any) -> dict[str, Any]:

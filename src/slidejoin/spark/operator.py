@@ -25,6 +25,7 @@ from slidejoin.spark.cache import ChunkFiles, LiveJoins
 from slidejoin.spark.kept import GroupState, Kept
 from slidejoin.spark.output import late_rows, results
 from slidejoin.spark.tasks import GUARD
+from slidejoin.spec import JoinSpec
 from slidejoin.window_join import WindowJoin
 
 # What comes out of a group in a micro-batch: blobs of results, and on the first row of them its figures.
@@ -52,35 +53,34 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         self._handle = handle
         self._state = GroupState(handle)
         self._recipe = recipe.read(self._text)
+        self._meaning = json.dumps(self._recipe.meaning)
         self._numbers = {id_: number for number, id_ in enumerate(self._recipe.ids)}
         self._query = _query(self._recipe.name)
         self._files = ChunkFiles(self._query, self._recipe.cache[1])
-        self._seen: set[int] = set()  # groups that had input in this micro-batch
+        self._seen: set[int] = set()  # ids of groups that had input in this micro-batch
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Join the rows of a group."""
         if key[0] == GUARD:
             self._guard(rows)
             return
-        group = self._number(key)
         batches: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         counted = [0, 0]
         for frame in rows:
             for side, count, blob in zip(frame["side"], frame["counted"], frame["data"], strict=True):
                 batches[side].append(blobs.decode(blob, self._recipe.schemas[side]))
                 counted[side] += int(count)
-        self._seen.add(group)
+        self._seen.add(int(key[0]))
         tables = [
             pa.Table.from_batches(parts, schema=schema)
             for parts, schema in zip(batches, self._recipe.schemas, strict=True)
         ]
-        yield from self._run(group, timerValues.getCurrentWatermarkInMs(), tables, counted)
+        yield from self._run(int(key[0]), timerValues.getCurrentWatermarkInMs(), tables, counted)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
         """Let the watermark move a group without input; one that had some has moved, and set its timer."""
-        group = self._number(key)
-        if group not in self._seen:
-            yield from self._run(group, timerValues.getCurrentWatermarkInMs(), (), (0, 0))
+        if int(key[0]) not in self._seen:
+            yield from self._run(int(key[0]), timerValues.getCurrentWatermarkInMs(), (), (0, 0))
 
     def close(self) -> None:
         """Nothing is held beyond a micro-batch but what the cache holds."""
@@ -88,13 +88,15 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
     # --- one group, one micro-batch ---
 
     def _run(
-        self, group: int, watermark: int, tables: Sequence[pa.Table], counted: Sequence[int]
+        self, id_: int, watermark: int, tables: Sequence[pa.Table], counted: Sequence[int]
     ) -> Iterator[pd.DataFrame]:
         begin = time.perf_counter()
-        kept = self._state.read()
+        kept = self._read()
         if kept is None and not tables:
             return
-        join, origin = self._take_up(group, kept)
+        group = self._numbers[id_]
+        routing, second = self._recipe.half(group)
+        join, origin = self._take_up(group, kept, routing.bound.spec)
         before = join.stats
         found = [] if watermark <= 0 else [join.advance(self._instant(watermark))]
         for side, table in zip(SIDES, tables, strict=False):
@@ -102,7 +104,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
                 found.append(join.push(**{side: table}))
         late = [self._counted_late(join, side, group) for side in range(2)]
         after = join.stats
-        parts = [results(self._recipe, table) for table in found if table.num_rows]
+        parts = [results(self._recipe, table, second) for table in found if table.num_rows]
         if self._recipe.late:
             parts += [late_rows(self._recipe, table, side) for side, table in enumerate(late) if len(table)]
         data = [blobs.encode(batch) for part in parts for batch in blobs.cut(part)]
@@ -118,16 +120,15 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
             "late_right": len(late[1]),
             "stored": after["stored_left"] + after["stored_right"],
             "state_bytes": size,
-            **{name: after[name] - before[name] for name in _COUNTED},
+            **{name: 0 if second else after[name] - before[name] for name in _COUNTED},
             **{name: int(name == origin) for name in ("live_hits", "file_hits", "restores")},
         }
         figures["busy_us"] = int((time.perf_counter() - begin) * 1e6)
         yield from _frames(data, figures)
 
-    def _take_up(self, group: int, kept: Kept | None) -> tuple[WindowJoin, str]:
+    def _take_up(self, group: int, kept: Kept | None, spec: JoinSpec) -> tuple[WindowJoin, str]:
         """The join of a group as its state has it, and where it was found."""
         if kept is None:
-            spec = self._recipe.spec
             new = WindowJoin(
                 spec.on,
                 spec.window,
@@ -162,11 +163,11 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         expiry = max([0 if kept is None else kept.expiry, *self._expiries(tables)])
         timer = 0 if kept is None else kept.timer
         if timer <= watermark or timer == 0:
-            wanted = expiry if self._recipe.spec.how == "inner" else 0
+            wanted = expiry if join.spec.how == "inner" else 0
             timer = max(wanted, watermark + 1, 1)
             self._handle.registerTimer(timer)
-        new = join.snapshot_since(None if kept is None else kept.token, fanout=_FANOUT)
-        written = self._state.replace(kept, new, timer, expiry)
+        new = join.snapshot_since(None if kept is None else kept.token, fanout=_FANOUT, history=1)
+        written = self._state.replace(kept, new, self._meaning, timer, expiry)
         self._files.write(group, new.chunks, new.alive)
         _joins.put((self._query, group), new.token, join, self._recipe.cache[0])
         return written.size
@@ -184,31 +185,27 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
     def _counted_late(self, join: WindowJoin, side: int, group: int) -> pa.Table:
         """The late rows of a side, each in one of the groups that it was copied to."""
         table = join.take_late(SIDES[side])
-        if not table.num_rows or self._recipe.unmatched:
+        routing, second = self._recipe.half(group)
+        if not table.num_rows or second:
             return table.slice(0, 0)
-        return table.filter(pa.array(self._recipe.routing.first_groups(table, side) == group))
+        return table.filter(pa.array(routing.first_groups(table, side) == group))
 
     def _instant(self, watermark: int) -> pa.Scalar:
         return pa.scalar(watermark * 1000, self._recipe.schemas[0].field(self._recipe.time.left).type)
 
-    def _number(self, key: Any) -> int:
-        try:
-            return self._numbers[int(key[0])]
-        except KeyError:
-            raise StateError(
-                f"this checkpoint has a group {key[0]} that this join has not: it is of another join, or "
-                "another number of partitions; call join as before, or start with a new checkpointLocation"
-            ) from None
+    def _read(self) -> Kept | None:
+        """The state of a group; that of another join is refused, in whichever task meets it first."""
+        kept = self._state.read()
+        if kept is not None and kept.meaning != self._meaning:
+            self._recipe.check(json.loads(kept.meaning))
+        return kept
 
     def _guard(self, rows: Any) -> None:
-        """Refuse a checkpoint of another join, in the first micro-batch that would go on from it."""
+        """Mark a new checkpoint with what it is of, so that also one without any rows left is known."""
         for _ in rows:
             pass
-        kept = self._state.read()
-        if kept is None:
-            self._state.keep("guard", json.dumps(self._recipe.meaning).encode())
-        else:
-            self._recipe.check(json.loads(kept.head))
+        if self._read() is None:
+            self._state.mark(self._meaning)
 
 
 def _frames(data: list[bytes], figures: dict[str, int]) -> Iterator[pd.DataFrame]:

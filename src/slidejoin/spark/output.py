@@ -7,16 +7,17 @@ from slidejoin.keys.columns import SIDES
 from slidejoin.spark.recipe import Recipe
 
 
-def results(recipe: Recipe, table: pa.Table) -> pa.Table:
-    """Results of a group: the rows that are wanted, with the columns that are added."""
+def results(recipe: Recipe, table: pa.Table, unmatched: bool) -> pa.Table:
+    """Results of a group: those without a left partner, or all, with the columns that are added."""
     left = recipe.schemas[0]
-    if recipe.unmatched:  # a left key is never null in a match
+    if unmatched:  # a left key is never null in a match
         key = left.get_field_index(recipe.spec.on.conjuncts[0].left)
         table = table.filter(pc.is_null(table.column(key)))
     columns = list(table.columns)
     if recipe.event_time is not None:
         places = left.get_field_index(recipe.time.left), recipe.schemas[1].get_field_index(recipe.time.right)
-        columns.append(pc.max_element_wise(columns[places[0]], columns[len(left) + places[1]]))
+        times = columns[places[0]], columns[len(left) + places[1]]
+        columns.append(pc.if_else(pc.greater(*times), *times))
     if recipe.late:
         columns.append(pa.nulls(len(table), pa.string()))
     return pa.Table.from_arrays(columns, schema=recipe.output)

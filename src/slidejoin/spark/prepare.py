@@ -1,9 +1,9 @@
 """The arguments of a distributed join, checked: every error about them is raised here, at the call."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types
@@ -17,8 +17,11 @@ from slidejoin.spark import cache
 from slidejoin.spark.columns import DELAY, arrow_schema, output_fields
 from slidejoin.spark.recipe import LATE, Recipe
 from slidejoin.spark.route import MAX_GROUPS, Routing, group_ids
+from slidejoin.spark.tasks import ROUTED
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import Interval, Rows, Window, Within
+
+_Route: TypeAlias = Callable[[str, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 MEMORY, DISK = "spark.slidejoin.cache.memoryBytes", "spark.slidejoin.cache.diskBytes"
@@ -36,8 +39,8 @@ class Prepared:
         Whether they are.
     spec : JoinSpec
         What was asked for.
-    recipes : tuple of Recipe
-        One, or for a full join two: the left join, and the right rows without a partner.
+    recipe : Recipe
+        What tasks must know.
     output : StructType
         Columns of the result.
     """
@@ -46,7 +49,7 @@ class Prepared:
     right: DataFrame
     streaming: bool
     spec: JoinSpec
-    recipes: tuple[Recipe, ...]
+    recipe: Recipe
     output: types.StructType
 
 
@@ -75,21 +78,33 @@ def prepare(
         raise SpecError("late='return' and event_time are for streams; in a batch nothing is late")
     groups, shuffle = _partitions(left, partitions)
     settings = left.sparkSession.conf
-    recipes = tuple(
-        Recipe(
-            name=uuid.uuid4().hex,
-            routing=Routing(bind(half, *schemas), half.how, groups),
-            schemas=schemas,
-            ids=tuple(group_ids(groups, shuffle)),
-            partitions=shuffle,
-            event_time=_event_time(event_time, how),
-            late=spec.window.late == "return",
-            unmatched=unmatched,
-            cache=(int(settings.get(MEMORY, str(cache.MEMORY))), int(settings.get(DISK, str(cache.DISK)))),
-        )
-        for half, unmatched in _halves(grouped)
+    # Every row that comes out unmatched has one home, so a full join is two.
+    types_of = (how,) if how != "full" else ("left", "right")
+    routings = tuple(Routing(bind(replace(grouped, how=how), *schemas), how, groups) for how in types_of)
+    recipe = Recipe(
+        name=uuid.uuid4().hex,
+        routings=routings,
+        schemas=schemas,
+        ids=tuple(group_ids(groups * len(routings), shuffle)),
+        partitions=shuffle,
+        event_time=_event_time(event_time, how),
+        late=spec.window.late == "return",
+        cache=(int(settings.get(MEMORY, str(cache.MEMORY))), int(settings.get(DISK, str(cache.DISK)))),
     )
-    return Prepared(left, right, streaming, spec, recipes, _output(recipes[0], left.schema, right.schema))
+    return Prepared(left, right, streaming, spec, recipe, _output(recipe, left.schema, right.schema))
+
+
+def routed(prepared: Prepared, route: _Route) -> DataFrame:
+    """The rows of both sides as blobs by group; each side is read once."""
+    text = prepared.recipe.to_json()
+
+    def side(number: int, frame: DataFrame) -> DataFrame:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return route(text, number, batches)
+
+        return frame.mapInArrow(run, ROUTED)
+
+    return side(0, prepared.left).union(side(1, prepared.right))
 
 
 def _interval(window: Any) -> Interval:
@@ -115,19 +130,10 @@ def _interval(window: Any) -> Interval:
     raise SpecError(f"window={window!r}; expected sj.interval(...) or sj.within(...)")
 
 
-def _halves(spec: JoinSpec) -> Iterator[tuple[JoinSpec, bool]]:
-    """The joins that a join is made of: a preserved row has one home, so a full join is two."""
-    if spec.how != "full":
-        yield spec, False
-        return
-    yield replace(spec, how="left"), False
-    yield replace(spec, how="right"), True
-
-
 def _streaming(left: Any, right: Any) -> bool:
     for side, frame in zip(SIDES, (left, right), strict=True):
         if not hasattr(frame, "isStreaming"):
-            raise SpecError(f"{side} is a {type(frame).__name__}; expected a Spark DataFrame")
+            raise SpecError(f"{side} is of {type(frame)}; expected a DataFrame of Spark")
     if left.isStreaming != right.isStreaming:
         streams = SIDES[0] if left.isStreaming else SIDES[1]
         raise SpecError(f"{streams} is a stream and the other side is not; join two streams or two batches")
@@ -143,10 +149,10 @@ def _watermarked(
     assert names is not None
     has = []
     for side, frame, name, schema in zip(SIDES, (left, right), names, schemas, strict=True):
-        if not pa.types.is_timestamp(schema.field(name).type):
+        if not pa.types.is_timestamp(schema.field(name).type) or schema.field(name).type.tz is None:
             raise SchemaError(
-                f"{side} column {name!r} has the type {schema.field(name).type}; the time of a stream is a "
-                "timestamp on Spark, cast it"
+                f"{side} column {name!r} is a {frame.schema[name].dataType.simpleString()}; "
+                "the time of a stream on Spark is a timestamp, cast it"
             )
         marked = [field.name for field in frame.schema.fields if DELAY in (field.metadata or {})]
         if marked and name not in marked:
@@ -162,9 +168,10 @@ def _watermarked(
             for frame, name in zip((left, right), names, strict=True)
         )
     elif not all(has):
-        missing = " and ".join(side for side, marked in zip(SIDES, has, strict=True) if not marked)
+        missing = [side for side, marked in zip(SIDES, has, strict=True) if not marked]
+        have = f"{missing[0]} has" if len(missing) == 1 else "left and right have"
         raise SpecError(
-            f"{missing} has no watermark, so no row could ever be forgotten; "
+            f"{have} no watermark, so no row could ever be forgotten; "
             "add lateness='10s' to the window, or call withWatermark on both streams"
         )
     return left, right
@@ -204,6 +211,7 @@ def _output(recipe: Recipe, left: types.StructType, right: types.StructType) -> 
     for name, why, mend in added:
         if name in names:
             raise SchemaError(f"the result would have two columns {name!r}, one by {why}; {mend}")
+        names = [*names, name]
     if recipe.event_time:
         sides = ((left, recipe.time.left), (right, recipe.time.right))
         delay = max(schema[name].metadata[DELAY] for schema, name in sides)

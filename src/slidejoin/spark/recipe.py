@@ -34,8 +34,10 @@ class Recipe:
     ----------
     name : str
         Of this call: no two have the same one.
-    routing : Routing
-        Which groups a row goes to; has the join itself, bound to its columns.
+    routings : tuple of Routing
+        Which groups a row goes to; each has the join of its groups, bound to its columns. A full join has
+        two, since every row of it needs one home: a left join, and a right one of which only the rows without
+        a partner are wanted. Groups are numbered through both; rows are counted by the first.
     schemas : (pyarrow.Schema, pyarrow.Schema)
         Columns of both sides.
     ids : tuple of int
@@ -46,27 +48,33 @@ class Recipe:
         Column of the result that has the later of both timestamps.
     late : bool
         Whether late rows come out, with a column that names their side.
-    unmatched : bool
-        Of a right join, only the rows without a partner: the second half of a full join. Late rows are the
-        first half's.
     cache : (int, int)
         Bytes of live joins in a worker process, and of files on a host.
     """
 
     name: str
-    routing: Routing
+    routings: tuple[Routing, ...]
     schemas: tuple[pa.Schema, pa.Schema]
     ids: tuple[int, ...]
     partitions: int
     event_time: str | None = None
     late: bool = False
-    unmatched: bool = False
     cache: tuple[int, int] = (0, 0)
 
     @property
+    def routing(self) -> Routing:
+        """The first routing: for most joins the only one."""
+        return self.routings[0]
+
+    @property
     def spec(self) -> JoinSpec:
-        """The join that every group runs."""
+        """The join that its groups run."""
         return self.routing.bound.spec
+
+    def half(self, group: int) -> tuple[Routing, bool]:
+        """The routing of a group by its number, and whether only rows without a partner are wanted of it."""
+        second = group >= self.routing.groups
+        return self.routings[second], second
 
     @property
     def window(self) -> Interval:
@@ -108,9 +116,8 @@ class Recipe:
             "version": VERSION,
             "join": self.spec.on.to_json(),
             "window": self.spec.window.to_json(),
-            "how": self.spec.how,
+            "how": self.spec.how if len(self.routings) == 1 else "full",
             "suffixes": list(self.spec.suffixes),
-            "half of a full join": self.unmatched,
             "left columns": _columns(self.schemas[0]),
             "right columns": _columns(self.schemas[1]),
             "groups": self.routing.groups,
@@ -138,13 +145,12 @@ class Recipe:
         return json.dumps(
             {
                 "name": self.name,
-                "routing": self.routing.to_json(),
+                "routings": [routing.to_json() for routing in self.routings],
                 "schemas": [_encoded(schema) for schema in self.schemas],
                 "ids": self.ids,
                 "partitions": self.partitions,
                 "event_time": self.event_time,
                 "late": self.late,
-                "unmatched": self.unmatched,
                 "cache": self.cache,
             }
         )
@@ -156,9 +162,9 @@ def read(text: str) -> Recipe:
     parts = json.loads(text)
     try:
         left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(s))) for s in parts.pop("schemas"))
-        routing = Routing.from_json(parts.pop("routing"))
+        routings = tuple(map(Routing.from_json, parts.pop("routings")))
         ids, cache = tuple(parts.pop("ids")), tuple(parts.pop("cache"))
-        return Recipe(routing=routing, schemas=(left, right), ids=ids, cache=cache, **parts)
+        return Recipe(routings=routings, schemas=(left, right), ids=ids, cache=cache, **parts)
     except (TypeError, KeyError, ValueError) as error:
         raise SpecError(f"this is no recipe of a join: {error!r}") from None
 

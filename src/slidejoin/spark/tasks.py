@@ -34,15 +34,18 @@ def route_rows(text: str, side: int, batches: Iterator[pa.RecordBatch]) -> Itera
     plan = recipe.read(text)
     ids = np.array(plan.ids, np.int32)
     for batch in blobs.gathered(conformed(batch, plan.schemas[side]) for batch in batches):
-        routed = plan.routing.route(pa.Table.from_batches([batch]), side)
-        copies = batch if plan.routing.groups == 1 else batch.take(pa.array(routed.rows))
-        starts = np.flatnonzero(np.diff(routed.groups, prepend=-1))
-        stops = np.append(starts[1:], len(routed.groups))
-        data = [
-            blobs.encode(copies.slice(start, stop - start)) for start, stop in zip(starts, stops, strict=True)
-        ]
-        counted = [batch.num_rows] + [0] * (len(starts) - 1)
-        yield _routed(ids[routed.groups[starts]], side, counted, data)
+        for half, routing in enumerate(plan.routings):
+            routed = routing.route(pa.Table.from_batches([batch]), side)
+            copies = batch if routing.groups == 1 else batch.take(pa.array(routed.rows))
+            starts = np.flatnonzero(np.diff(routed.groups, prepend=-1))
+            stops = np.append(starts[1:], len(routed.groups))
+            data = [
+                blobs.encode(copies.slice(start, stop - start))
+                for start, stop in zip(starts, stops, strict=True)
+            ]
+            counted = [0 if half else batch.num_rows] + [0] * (len(starts) - 1)
+            groups = routed.groups[starts] + half * routing.groups
+            yield _routed(ids[groups], side, counted, data)
 
 
 def _routed(groups: object, side: int, counted: list[int], data: list[bytes]) -> pa.RecordBatch:
