@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long native-test lint format stub bench bench-publish peers setup clean
+.PHONY: run test test-long test-spark-oldest native-test lint format stub bench bench-publish peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,9 +8,11 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+SPARK_OLDEST := build/pyspark-4.0
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
 run: setup
+	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || { echo "make run needs Java 17 or newer: install a JRE, such as openjdk-17-jre-headless; or run $(BIN)/slidejoin demo --engine embedded"; exit 1; }
 	$(BIN)/slidejoin demo
 
 test: setup lint native-test
@@ -18,6 +20,14 @@ test: setup lint native-test
 
 test-long: setup lint native-test
 	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
+
+# The oldest Spark that is supported; .venv has the newest. Only pyspark is another one.
+test-spark-oldest: setup $(SPARK_OLDEST)/.installed
+	PYTHONPATH="$(CURDIR)/$(SPARK_OLDEST)" $(BIN)/pytest -rs tests/spark/test_streaming.py tests/spark/test_types.py
+
+$(SPARK_OLDEST)/.installed:
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --target $(SPARK_OLDEST) 'pyspark==4.0.*' 'py4j==0.10.9.9'
+	touch $@
 
 native-test: setup
 	$(BIN)/cmake -S . -B build/sanitized $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON \

@@ -24,7 +24,7 @@ LAYERS = [
     {"snapshot"},
     {"window_join"},
     {"__init__"},
-    {"testing", "demo", "bench", "spark"},
+    {"testing", "demo", "bench", "run", "spark"},
     {"cli"},
 ]
 ALONE = {"reference", "errors"}

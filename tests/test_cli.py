@@ -1,8 +1,10 @@
 """The command line: what it prints and how it exits."""
 
 import json
+import re
 import sys
 
+import pyarrow.dataset
 import pytest
 from typer.testing import CliRunner
 
@@ -10,10 +12,17 @@ import slidejoin
 from slidejoin import cli
 from slidejoin.bench import BENCHMARKS, foundation
 from slidejoin.cli.commands import app
-from slidejoin.demo import job
+from slidejoin.demo.embedded import job
+from slidejoin.demo.spark import job as spark_job
 from slidejoin.errors import StateError
+from slidejoin.run import spark as spark_engine
+from slidejoin.run.session import SparkError
 
-TINY = ["demo", "--rows", "4000", "--window", "300", "--batch", "512", "--band", "40"]
+TINY = [
+    "demo", "--engine", "embedded", "--rows", "4000", "--window", "300", "--batch", "512", "--band", "40",
+]  # fmt: skip
+TRADES = "trade,price,ts\n1,10.0,1\n2,20.0,2\n3,20.1,3\n"
+QUOTES = "quote,price,ts\n7,20.0,2\n8,10.3,9\n"
 
 
 def run(*words):
@@ -94,10 +103,164 @@ def _losing_join(wrong_row):
 
 
 def test_demo_refuses_impossible_sizes_in_one_line():
-    result = run("demo", "--rows", "10", "--window", str(2**40))
+    result = run("demo", "--engine", "embedded", "--rows", "10", "--window", str(2**40))
     assert result.exit_code == 1
     assert "tuples of one side, the most there can be" in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Two small inputs, in the directory that a run is started in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trades.csv").write_text(TRADES)
+    (tmp_path / "quotes.csv").write_text(QUOTES)
+    return tmp_path
+
+
+def run_files(*more, on="band('price', within=0.5)", window="interval(5, 1, time='ts', lateness=3)"):
+    return run("run", "trades.csv", "quotes.csv", "--on", on, "--window", window, "--output", "out", *more)
+
+
+def test_run_writes_parquet_and_sums_up(files):
+    result = run_files()
+    assert result.exit_code == 0, result.output
+    rows = pyarrow.dataset.dataset(files / "out").to_table().select(["trade", "quote"]).to_pylist()
+    assert sorted(row["trade"] for row in rows) == [2, 3]
+    assert [line for line in result.output.splitlines() if "result in out" in line]
+    for what, value in (("left rows", 3), ("right rows", 2), ("result rows", 2), ("late rows", 0)):
+        assert re.search(rf"{what} *│ *{value} ", result.output)
+    assert "rows per second" in result.output
+    assert "\x1b" not in result.output
+
+
+def test_run_takes_join_types_formats_and_suffixes(files):
+    (files / "trades.csv").rename(files / "trades.txt")
+    (files / "quotes.csv").rename(files / "quotes.txt")
+    result = run(
+        "run", "trades.txt", "quotes.txt", "--on", "equal('price')", "--window", "rows(10)",
+        "--output", "out", "--how", "full", "--format", "csv", "--suffixes", "_l,_r",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    table = pyarrow.dataset.dataset(files / "out").to_table()
+    assert table.column_names == ["trade", "price_l", "ts_l", "quote", "price_r", "ts_r"]
+    assert table.num_rows == 4
+
+
+def test_run_replaces_only_what_it_may(files):
+    (files / "out").mkdir()
+    (files / "out" / "old.txt").write_text("old")
+    result = run_files()
+    assert result.exit_code == 1
+    assert "out is not empty; choose another directory or give --overwrite" in result.output
+    assert (files / "out" / "old.txt").exists()
+    assert run_files("--overwrite").exit_code == 0
+    assert [entry.name for entry in (files / "out").iterdir()] == ["part-00000.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"on": "bnad('price', within=1)"}, "did you mean band?"),
+        ({"on": "equal('cost')"}, "left column 'cost' is missing"),
+        ({"window": "interval('5s', '1s', time='ts')"}, "are integers, but the window's 5s has a unit"),
+        ({"window": "5"}, "5 is no window"),
+    ],
+)
+def test_run_says_what_is_wrong_in_one_line(files, options, says):
+    result = run_files(**options)
+    assert result.exit_code == 1
+    assert says in result.output
+    assert len(result.output.splitlines()) == 1
+    assert not (files / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--suffixes", "x"], "expected two texts with a comma between"),
+        (["--how", "outer"], "how='outer'; expected one of inner"),
+        (["--partitions", "2"], "--partitions is for --engine spark"),
+        (["--stream"], "--stream is for --engine spark"),
+        (["--engine", "spark", "--files-per-batch", "1"], "--files-per-batch is for --stream"),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_run_refuses_options_that_do_not_fit(more, says):
+    result = run_files(*more)
+    assert result.exit_code == 1
+    assert says in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_run_says_which_file_is_damaged(files):
+    (files / "trades.csv").write_text("trade,price,ts\n1,10.0\n")
+    result = run_files()
+    assert result.exit_code == 1
+    assert "trades.csv" in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("words", [["demo"], ["demo", "--engine", "spark"]])
+def test_demo_without_java_is_one_clear_line(monkeypatch, tmp_path, words):
+    _without_java(monkeypatch, tmp_path)
+    result = run(*words)
+    assert result.exit_code == 1
+    assert "install Java 17 or newer" in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("more", [[], ["--stream"]])
+def test_run_on_spark_without_java_is_one_clear_line(files, monkeypatch, more):
+    _without_java(monkeypatch, files)
+    result = run_files("--engine", "spark", *more)
+    assert result.exit_code == 1
+    assert "install Java 17 or newer" in result.output
+    assert len(result.output.splitlines()) == 1
+    assert sorted(entry.name for entry in files.iterdir()) == ["quotes.csv", "trades.csv"]
+
+
+def _without_java(monkeypatch, empty):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(empty))
+
+
+def test_demo_refuses_options_of_the_other_engine():
+    for words, says in (
+        (["--window", "5"], "--window is for --engine embedded"),
+        (["--engine", "embedded", "--batches", "5"], "--batches is for --engine spark"),
+    ):
+        result = run("demo", *words)
+        assert result.exit_code == 1
+        assert says in result.output
+
+
+def test_failure_of_spark_is_one_line(files, monkeypatch):
+    def failing(*_):
+        raise SparkError("Spark failed: the disk is full (its log is /tmp/x)")
+
+    monkeypatch.setattr(spark_engine, "_run_batch", failing)
+    monkeypatch.setattr(spark_engine, "check_spark", lambda: None)
+    result = run_files("--engine", "spark")
+    assert (result.exit_code, result.output.strip()) == (
+        1,
+        "Spark failed: the disk is full (its log is /tmp/x)",
+    )
+    assert not (files / "out").exists()
+
+
+def test_demo_on_spark_fails_on_a_wrong_result(monkeypatch):
+    class Wrong:
+        failure = "a pair is missing"
+
+        def print(self, console):
+            console.print("the table")
+
+    monkeypatch.setattr(spark_job, "run", lambda *_: Wrong())
+    result = run("demo")
+    assert result.exit_code == 1
+    assert "the table" in result.output
+    assert "the result is WRONG: a pair is missing" in result.output
 
 
 @pytest.mark.parametrize("quick", [[], ["--quick"]])

@@ -26,7 +26,12 @@ def test_docstrings(name):
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+EXAMPLES = [  # those of Spark are run by tests/spark
+    path for path in sorted((ROOT / "examples").glob("*.py")) if not path.name.startswith("spark_")
+]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples(path):
     run = subprocess.run([sys.executable, "-W", "error", path], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -1,16 +1,28 @@
 """The commands of ``slidejoin``: each checks its options, calls one function and prints."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Never
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table
 
 import slidejoin
 from slidejoin.bench import BENCHMARKS
-from slidejoin.demo import job, streams
-from slidejoin.errors import Error
+from slidejoin.demo.embedded import job as embedded_demo
+from slidejoin.demo.embedded import streams
+from slidejoin.demo.spark import feed
+from slidejoin.demo.spark import job as spark_demo
+from slidejoin.errors import Error, SpecError
+from slidejoin.run.embedded import run as run_embedded
+from slidejoin.run.job import make_job
+from slidejoin.run.spark import run as run_spark
+from slidejoin.run.text import EXAMPLES
+from slidejoin.spec import HOW
 
 app = typer.Typer(
     help="Sliding-window stream joins on any ordered predicate.",
@@ -20,9 +32,31 @@ app = typer.Typer(
 )
 
 
+class Engine(StrEnum):
+    """Where a join runs."""
+
+    embedded = "embedded"
+    spark = "spark"
+
+
 def _fail(message: str) -> Never:
     Console(stderr=True).print(message, style="red", markup=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """End with a line that says what is wrong, if it is the input or the machine and not the program."""
+    try:
+        yield
+    except (Error, pa.ArrowException, OSError) as error:
+        _fail(str(error))
+
+
+def _only_for(engine: Engine, wanted: Engine, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None and engine is not wanted:
+            _fail(f"--{name.replace('_', '-')} is for --engine {wanted}; leave it out or change the engine")
 
 
 def _print_version(wanted: bool) -> None:
@@ -42,19 +76,83 @@ def options(
 
 
 @app.command()
+def run(
+    left: Annotated[str, typer.Argument(help="File, directory or glob of Parquet, CSV or JSON lines.")],
+    right: Annotated[str, typer.Argument(help="The same for the right side.")],
+    on: Annotated[str, typer.Option(help=f"Condition: {EXAMPLES['condition']}")],
+    window: Annotated[str, typer.Option(help=f"Window: {EXAMPLES['window']}")],
+    output: Annotated[Path, typer.Option(help="Directory for the result, in Parquet files.")],
+    how: Annotated[str, typer.Option(help=f"One of {', '.join(HOW)}.")] = "inner",
+    engine: Annotated[Engine, typer.Option(help="In this process, or on local Spark.")] = Engine.embedded,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in --output.")] = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="parquet, csv or json, if the names do not tell.")
+    ] = None,
+    suffixes: Annotated[str, typer.Option(help="For names that both sides have: left,right.")] = ",_right",
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Spark: groups side by side; one for each core.")
+    ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Spark: read files as streams, with a checkpoint.")
+    ] = False,
+    files_per_batch: Annotated[
+        int | None, typer.Option(min=1, help="Spark, --stream: files of a side in one micro-batch.")
+    ] = None,
+) -> None:
+    """Join two sets of files into a directory of Parquet files."""
+    _only_for(
+        engine, Engine.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
+    )
+    if files_per_batch is not None and not stream:
+        _fail("--files-per-batch is for --stream; give both")
+    console = Console()
+    with _one_line():
+        pair = suffixes.split(",")
+        if len(pair) != 2:
+            raise SpecError(f"--suffixes {suffixes!r}; expected two texts with a comma between: ,_right")
+        job = make_job(
+            left,
+            right,
+            on=on,
+            window=window,
+            output=output,
+            how=how,
+            suffixes=(pair[0], pair[1]),
+            format_=format_,
+            overwrite=overwrite,
+        )
+        if engine is Engine.embedded:
+            summary = run_embedded(job, console)
+        else:
+            summary = run_spark(job, console, partitions, stream, files_per_batch)
+    summary.print(console)
+
+
+@app.command()
 def demo(
-    rows: Annotated[int, typer.Option(min=1, help="Rows of both streams together.")] = streams.ROWS,
-    window: Annotated[int, typer.Option(min=1, help="Rows kept of each side.")] = streams.WINDOW,
-    band: Annotated[int, typer.Option(min=0, help="Greatest price difference, in ticks.")] = streams.BAND,
-    batch: Annotated[int, typer.Option(min=1, help="Rows of one push.")] = streams.BATCH,
+    engine: Annotated[Engine, typer.Option(help="On local Spark, or in this process.")] = Engine.spark,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of both streams together.")] = None,
+    band: Annotated[int | None, typer.Option(min=0, help="Greatest price difference.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the generated streams.")] = 1,
+    batches: Annotated[int | None, typer.Option(min=1, help="Spark: files of each side.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Spark: groups side by side.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Spark: directory for the result.")] = None,
+    window: Annotated[int | None, typer.Option(min=1, help="Embedded: rows kept of each side.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Embedded: rows of one push.")] = None,
 ) -> None:
     """Join generated trades and quotes by price, and check the result."""
-    try:
-        summary = job.run(streams.Setup(rows, window, band, batch, seed), Console())
-    except Error as error:
-        _fail(str(error))
-    summary.print(Console())
+    _only_for(engine, Engine.spark, batches=batches, partitions=partitions, output=output)
+    _only_for(engine, Engine.embedded, window=window, batch=batch)
+    given = {"rows": rows, "band": band, "batches": batches, "window": window, "batch": batch}
+    sizes = {name: size for name, size in given.items() if size is not None}
+    console = Console()
+    summary: spark_demo.Summary | embedded_demo.Summary
+    with _one_line():
+        if engine is Engine.spark:
+            summary = spark_demo.run(feed.Setup(**sizes, seed=seed), console, output, partitions)
+        else:
+            summary = embedded_demo.run(streams.Setup(**sizes, seed=seed), console)
+    summary.print(console)
     if summary.failure:
         _fail(f"the result is WRONG: {summary.failure}")
 

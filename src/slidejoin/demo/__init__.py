@@ -1,5 +1,4 @@
-"""The main job on generated streams: trades and quotes of a few symbols, joined by price.
+"""The main job on generated streams of trades and quotes, with a check of what came out.
 
-``streams`` generates the input, ``job`` pushes it in batches with progress shown, ``check`` holds
-what came out against the reference and against the definition of the join.
+``spark`` is the pipeline on local Spark, ``embedded`` the native join in this process.
 """

@@ -16,8 +16,8 @@ class RowProgress:
     ----------
     console : Console
         Where to; decides between bar and lines.
-    rows : int
-        Rows that are to come.
+    rows : int, optional
+        Rows that are to come, where that is known.
     every : float
         Seconds between two plain lines.
     clock : function
@@ -27,7 +27,7 @@ class RowProgress:
     def __init__(
         self,
         console: Console,
-        rows: int,
+        rows: int | None,
         every: float = 2.0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -44,6 +44,7 @@ class RowProgress:
         )
         self._task: TaskID = self._bar.add_task("", total=rows, text="")
         self._begin = self._last = clock()
+        self._shown = -1  # rows that were shown last
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -62,12 +63,28 @@ class RowProgress:
         """Tell how far the run is; shown only now and then, otherwise a microsecond."""
         now = self._clock()
         pause = 0.1 if self._console.is_terminal else self._every
-        if now - self._last < pause and rows < self._rows:
+        is_last = rows == self._rows and rows != self._shown
+        if now - self._last < pause and not is_last:
             return
-        self._last = now
-        rate = rows / max(now - self._begin, 1e-9)
-        text = f"{rows:,} rows  {rate / 1e6:.2f} M rows/s  {matches:,} matches"
+        self.show(self._totals(rows, matches, now), rows)
+        self._last, self._shown = now, rows
+
+    def note(self, text: str, rows: int, matches: int) -> None:
+        """Tell what has just happened, in a line that stays, and how far the run is."""
+        self._print(text)
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=rows, text=self._totals(rows, matches, self._clock()))
+
+    def show(self, text: str, rows: int = 0) -> None:
+        """Show a text at once, and how far the bar is."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=rows, text=text)
         else:
-            self._console.print(text, highlight=False, soft_wrap=True)
+            self._print(text)
+
+    def _totals(self, rows: int, matches: int, now: float) -> str:
+        rate = rows / max(now - self._begin, 1e-9)
+        return f"{rows:,} rows  {rate / 1e6:.2f} M rows/s  {matches:,} matches"
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

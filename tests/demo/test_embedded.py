@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import slidejoin
-from slidejoin.demo import check, job, streams
+from slidejoin.demo.embedded import check, job, streams
 
 SETUP = streams.Setup(rows=3000, window=200, band=60, batch=256, seed=3)
 

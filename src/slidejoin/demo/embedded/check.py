@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin import reference
-from slidejoin.demo.streams import Setup, Streams
+from slidejoin.demo.embedded.streams import Setup, Streams
 from slidejoin.errors import StateError
 from slidejoin.numeric import NumericJoin
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from slidejoin import isa
-from slidejoin.demo.check import Pushed, find_failure, pushes
-from slidejoin.demo.progress import RowProgress
-from slidejoin.demo.streams import Setup, generate
+from slidejoin.demo.embedded.check import Pushed, find_failure, pushes
+from slidejoin.demo.embedded.streams import Setup, generate
 from slidejoin.numeric import NumericJoin, NumericStats
+from slidejoin.run.progress import RowProgress
 
 
 @dataclass(frozen=True)

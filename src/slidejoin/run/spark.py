@@ -1,0 +1,211 @@
+"""The join of two sets of files on local Spark: as batches, or as streams that a checkpoint follows.
+
+Spark reads the same columns in the same types as the embedded engine: those of ``files``. A batch result is
+published whole. A stream goes on where an earlier run has stopped, with the files that have come since: its
+checkpoint is the directory ``<output>.checkpoint``, and Spark's sink adds to the output.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from slidejoin.errors import SchemaError, SpecError
+from slidejoin.run.files import Input
+from slidejoin.run.job import Job, Summary
+from slidejoin.run.output import check_free, published
+from slidejoin.run.progress import RowProgress
+from slidejoin.run.session import check_spark, local_session
+from slidejoin.run.watch import Watch
+from slidejoin.window import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POLL_SECONDS = 0.2
+_WAITING = ("left", "right", "full", "left_anti")  # joins that hand out rows without a partner
+_OPTIONS: dict[str, dict[str, str]] = {
+    "parquet": {},
+    # As the embedded engine reads them: a value that does not fit its column is an error, not a null.
+    "csv": {"header": "true", "mode": "FAILFAST", "escape": '"', "enforceSchema": "false"},
+    "json": {"mode": "FAILFAST"},
+}
+
+
+def run(
+    job: Job,
+    console: Console,
+    partitions: int | None = None,
+    stream: bool = False,
+    files_per_batch: int | None = None,
+) -> Summary:
+    """Join, with progress shown.
+
+    Parameters
+    ----------
+    partitions : int, optional
+        Groups that run side by side; otherwise one for each core.
+    stream : bool
+        Whether the files are streams: read in micro-batches, with a checkpoint.
+    files_per_batch : int, optional
+        Files of each side in one micro-batch; otherwise all that are there. Spark takes the oldest first.
+    """
+    if isinstance(job.spec.window, Rows):
+        raise SpecError(
+            "Spark has no order of rows that rows(...) could count in; use interval(...) or within(...), or "
+            "--engine embedded"
+        )
+    for side in (job.left, job.right):
+        _refuse_nanoseconds(side)
+    check_spark()
+    if stream:
+        return _run_stream(job, console, partitions, files_per_batch)
+    return _run_batch(job, console, partitions)
+
+
+def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
+    counts = [side.count_rows() for side in (job.left, job.right)]
+    with published(job.output, job.overwrite) as directory:
+        console.print("starting Spark", highlight=False)
+        with local_session("slidejoin run") as session:
+            begin = time.perf_counter()
+            left, right = (_reader(side, session.read).load(list(side.files)) for side in _sides(job))
+            result = _joined(job, left, right, partitions)
+            with _stages_shown(session, console):
+                result.write.mode("overwrite").parquet(str(directory))
+            seconds = time.perf_counter() - begin
+        parts = sorted(directory.glob("*.parquet"))
+        rows = sum(pq.read_metadata(part).num_rows for part in parts)
+    return Summary("Spark, batch", counts[0], counts[1], rows, len(parts), seconds, job.output)
+
+
+def _run_stream(job: Job, console: Console, partitions: int | None, files_per_batch: int | None) -> Summary:
+    output = job.output.absolute()
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    if job.overwrite:
+        for directory in (output, checkpoint):
+            shutil.rmtree(directory, ignore_errors=True)
+    if checkpoint.exists():
+        console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
+    else:
+        check_free(output, overwrite=False)
+    console.print("starting Spark", highlight=False)
+    with local_session("slidejoin run") as session:
+        begin = time.perf_counter()
+        left, right = (_stream(session, side, files_per_batch) for side in _sides(job))
+        result = _joined(job, left, right, partitions)
+        query = (
+            result.writeStream.format("parquet")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start(str(output))
+        )
+        watch = Watch(query)
+        with RowProgress(console, None) as progress:
+            is_over = False
+            while not is_over:
+                is_over = query.awaitTermination(_POLL_SECONDS)
+                for batch in watch.new():
+                    progress.note(batch.line(), watch.total("rows"), watch.total("matches"))
+        seconds = time.perf_counter() - begin
+        committed = session.read.schema(result.schema).parquet(str(output))
+        rows, files = committed.count(), len(committed.inputFiles())
+    notes = [f"checkpoint in {checkpoint}: the same command goes on with files that have come since"]
+    late = watch.total("late")
+    if late:
+        notes.append(f"{late:,} rows were behind the watermark and were left out")
+    if job.spec.how in _WAITING and watch.stored:
+        notes.append(f"{watch.stored:,} rows are still in the window; those without a partner come out later")
+    return Summary(
+        engine="Spark, stream",
+        left_rows=watch.total("left_rows"),
+        right_rows=watch.total("right_rows"),
+        result_rows=rows,
+        files=files,
+        seconds=seconds,
+        output=job.output,
+        late_rows=late,
+        notes=notes,
+    )
+
+
+def _sides(job: Job) -> tuple[Input, Input]:
+    return job.left, job.right
+
+
+def _joined(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | None) -> "DataFrame":
+    from slidejoin.spark import join
+
+    return join(
+        left,
+        right,
+        on=job.spec.on,
+        window=job.spec.window,
+        how=job.spec.how,
+        suffixes=job.spec.suffixes,
+        partitions=partitions,
+    )
+
+
+def _stream(session: "SparkSession", side: Input, files_per_batch: int | None) -> "DataFrame":
+    reader = _reader(side, session.readStream)
+    if side.format == "parquet":
+        reader = reader.schema(session.read.parquet(*side.files).schema)
+    reader = reader.option("recursiveFileLookup", "true")  # also, a=1 in a path is no column
+    if files_per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", files_per_batch)
+    return reader.load(str(Path(side.path).absolute()))
+
+
+def _reader(side: Input, reader: Any) -> Any:
+    """A reader of Spark that is told the format and, for texts, the types."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    reader = reader.format(side.format).options(**_OPTIONS[side.format])
+    if side.format != "parquet":
+        reader = reader.schema(from_arrow_schema(side.schema, prefer_timestamp_ntz=True))
+    return reader
+
+
+def _refuse_nanoseconds(side: Input) -> None:
+    for field in side.schema:
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            raise SchemaError(
+                f"{side.path} has nanoseconds in {field.name!r}, which Spark does not read; write it with "
+                "coerce_timestamps='us', or use --engine embedded"
+            )
+
+
+@contextmanager
+def _stages_shown(session: "SparkSession", console: Console) -> Iterator[None]:
+    """Show now and then how many tasks of the running stages are done."""
+    tracker, over = session.sparkContext.statusTracker(), threading.Event()
+
+    def show() -> None:
+        shown = ""
+        with RowProgress(console, None) as progress:
+            while not over.wait(1.0):
+                stages = [(stage, tracker.getStageInfo(stage)) for stage in tracker.getActiveStageIds()]
+                text = "  ".join(
+                    f"stage {stage}: {info.numCompletedTasks} of {info.numTasks} tasks"
+                    for stage, info in stages
+                    if info is not None
+                )
+                if text and text != shown:
+                    progress.show(text)
+                    shown = text
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,140 @@
+"""Conditions and windows written as text, such as ``band('price', within=0.5) & equal('symbol')``.
+
+The text is parsed, never evaluated: calls of the public functions with literal arguments, conditions joined
+by ``&``, and nothing else.
+"""
+
+import ast
+import difflib
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slidejoin import predicate, window
+from slidejoin.errors import SpecError
+from slidejoin.predicate import Predicate
+from slidejoin.window import Window
+
+CONDITIONS: Mapping[str, Callable[..., Predicate]] = {
+    name: getattr(predicate, name) for name in ("band", "bands", *predicate.COMPARISONS)
+}
+WINDOWS: Mapping[str, Callable[..., Window]] = {
+    "rows": window.rows,
+    "within": window.within,
+    "interval": window.interval,
+}
+EXAMPLES = {
+    "condition": "equal('symbol') & band('price', within=0.5)",
+    "window": "interval('5s', '1s', time='ts', lateness='10s')",
+}
+_MAX_LENGTH = 10_000
+_OPERATORS = {
+    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
+    ast.Eq: "equal", ast.NotEq: "not_equal",
+}  # fmt: skip
+
+
+def parse_condition(text: str) -> Predicate:
+    """Read a condition.
+
+    Examples
+    --------
+    >>> parse_condition("equal('symbol') & band('price', within=0.5)")
+    equal('symbol') & band('price', within=0.5)
+    """
+    return _condition(_parsed("condition", text))
+
+
+def parse_window(text: str) -> Window:
+    """Read a window.
+
+    Examples
+    --------
+    >>> parse_window("rows(1_000)")
+    Rows(left=1000, right=1000)
+    """
+    node = _parsed("window", text)
+    if not isinstance(node, ast.Call):
+        raise _refusal("window", f"{ast.unparse(node)} is no window")
+    window: Window = _called("window", node, WINDOWS)
+    return window
+
+
+def _parsed(what: str, text: str) -> ast.expr:
+    if len(text) > _MAX_LENGTH:
+        raise _refusal(what, f"its text has {len(text):,} characters; {_MAX_LENGTH:,} are the most")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of odd escapes in a text
+            return ast.parse(" ".join(text.splitlines()).strip(), mode="eval").body
+    except SyntaxError as error:
+        raise _refusal(what, f"{text!r} cannot be read ({error.msg}, character {error.offset})") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise _refusal(what, f"the text cannot be read ({error or 'it is nested too deeply'})") from None
+
+
+def _condition(node: ast.expr) -> Predicate:
+    parts: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):  # a & b & c is (a & b) & c
+        parts.append(node.right)
+        node = node.left
+    if parts:
+        first, *others = [_condition(part) for part in (node, *reversed(parts))]
+        for other in others:
+            first = first & other
+        return first
+    if isinstance(node, ast.Call):
+        condition: Predicate = _called("condition", node, CONDITIONS)
+        return condition
+    shown = ast.unparse(node)
+    if isinstance(node, ast.BoolOp | ast.BinOp):
+        raise _refusal("condition", f"{shown} joins by something else than &; a union of bands is bands(...)")
+    if isinstance(node, ast.Compare):
+        name = _OPERATORS.get(type(node.ops[0]), "band")
+        raise _refusal("condition", f"{shown} is a comparison; write {name}('left column', 'right column')")
+    if isinstance(node, ast.UnaryOp):
+        raise _refusal(
+            "condition", f"{shown} is negated; use not_equal, or the comparison the other way round"
+        )
+    raise _refusal("condition", f"{shown} is no condition")
+
+
+def _called(what: str, call: ast.Call, functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """The result of a call of one of the functions with literal arguments."""
+    name = ast.unparse(call.func).removeprefix("slidejoin.").removeprefix("sj.")
+    if name not in functions:
+        if name in CONDITIONS or name in WINDOWS:
+            option = "--on" if name in CONDITIONS else "--window"
+            raise _refusal(what, f"{name}(...) is none; it belongs to {option}")
+        close = difflib.get_close_matches(name, functions, 1)
+        meant = f"; did you mean {close[0]}?" if close else f"; expected one of {', '.join(functions)}"
+        raise _refusal(what, f"there is no {name}(...){meant}")
+    function = functions[name]
+    arguments = [_literal(what, name, argument) for argument in call.args]
+    options: dict[str, Any] = {}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            raise _refusal(what, f"**{ast.unparse(keyword.value)} in {name}(...) is no literal")
+        if keyword.arg in options:
+            raise _refusal(what, f"{name}(...) has {keyword.arg}= twice")
+        options[keyword.arg] = _literal(what, name, keyword.value)
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        shown = ", ".join(signature.parameters)
+        raise _refusal(what, f"{name}(...): {error}; its arguments are {shown}") from None
+    return function(*arguments, **options)
+
+
+def _literal(what: str, name: str, node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        shown = ast.unparse(node)
+        hint = f"; names of columns are in quotes: {shown!r}" if isinstance(node, ast.Name) else ""
+        raise _refusal(what, f"{shown} in {name}(...) is no literal{hint}") from None
+
+
+def _refusal(what: str, why: str) -> SpecError:
+    return SpecError(f"the {what} is not understood: {why}; an example is {EXAMPLES[what]}")

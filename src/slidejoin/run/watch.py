@@ -1,0 +1,99 @@
+"""A streaming query as it runs: what each micro-batch did."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+_NONE = "1970-01-01"
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The figures of one micro-batch; matches, late and stored rows as the join counted them."""
+
+    number: int
+    left_rows: int
+    right_rows: int
+    matches: int
+    late: int
+    groups: int
+    stored: int
+    seconds: float
+    watermark: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of both sides."""
+        return self.left_rows + self.right_rows
+
+    def line(self) -> str:
+        """The figures for a reader."""
+        rate = self.rows / max(self.seconds, 1e-9)
+        return (
+            f"micro-batch {self.number}  {self.rows:,} rows  {rate:,.0f} rows/s  {self.matches:,} matches  "
+            f"{self.stored:,} state rows  watermark {self.watermark}"
+        )
+
+
+class Watch:
+    """Tells of the micro-batches of a query, each once."""
+
+    def __init__(self, query: "StreamingQuery") -> None:
+        self._query = query
+        self._seen: set[int] = set()
+        self.batches: list[MicroBatch] = []
+
+    def total(self, figure: str) -> int:
+        """A figure of all micro-batches so far together."""
+        return sum(getattr(batch, figure) for batch in self.batches)
+
+    @property
+    def stored(self) -> int:
+        """Rows in the window after the last micro-batch in which groups had something to do."""
+        return next((batch.stored for batch in reversed(self.batches) if batch.groups), 0)
+
+    def new(self) -> list[MicroBatch]:
+        """The micro-batches that have ended since the last call."""
+        found = []
+        for progress in map(_plain, self._query.recentProgress):
+            number = progress["batchId"]
+            # A report without addBatch tells that nothing was to do.
+            if number not in self._seen and "addBatch" in progress.get("durationMs", {}):
+                self._seen.add(number)
+                found.append(_micro_batch(progress))
+        self.batches += found
+        return found
+
+
+def _micro_batch(progress: Mapping[str, Any]) -> MicroBatch:
+    # A full join is two joins; the second one, of right rows without a partner, counts everything again.
+    observed = progress.get("observedMetrics") or {}
+    figures: Mapping[str, Any] = {}
+    for name, values in observed.items():
+        if name.startswith("slidejoin."):
+            figures = values if isinstance(values, Mapping) else values.asDict()
+    return MicroBatch(
+        number=progress["batchId"],
+        left_rows=figures.get("rows_left", 0),
+        right_rows=figures.get("rows_right", 0),
+        matches=figures.get("matches", 0),
+        late=figures.get("late_left", 0) + figures.get("late_right", 0),
+        groups=figures.get("groups", 0),
+        stored=figures.get("stored", 0),
+        seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
+        watermark=_shown(progress.get("eventTime", {}).get("watermark", _NONE)),
+    )
+
+
+def _shown(watermark: str) -> str:
+    """A watermark to the second; Spark begins at 1970."""
+    return "none yet" if watermark.startswith(_NONE) else watermark[:19].replace("T", " ")
+
+
+def _plain(progress: Any) -> Mapping[str, Any]:
+    """A progress report as a mapping, whatever class it has in this version of Spark."""
+    return progress if isinstance(progress, Mapping) else json.loads(progress.json)

@@ -1,0 +1,241 @@
+"""The embedded engine on files: all windows and join types against brute force, whatever the batches."""
+
+import io
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import run_cases as cases
+from rich.console import Console
+
+from slidejoin.errors import OrderError, SchemaError, SpecError
+from slidejoin.run import embedded
+from slidejoin.run.job import make_job
+from slidejoin.spec import HOW
+
+ON = "equal('symbol') & band('price', within=0.5)"
+INTERVAL = "interval('5s', '1s', time='ts', lateness='3s')"
+
+
+def run(tmp_path, left, right, on=ON, window=INTERVAL, batch=embedded.BATCH, **options):
+    job = make_job(
+        str(left), str(right), on=on, window=window, output=tmp_path / "out", overwrite=True, **options
+    )
+    return embedded.run(job, Console(file=io.StringIO()), batch)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    rng = np.random.default_rng(5)
+    left, right = (cases.side(rng, rows, name, disorder=2.0) for rows, name in ((300, "a"), (400, "b")))
+    cases.write(left, tmp_path / "left", files=3)
+    cases.write(right, tmp_path / "right", files=2)
+    return left, right
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("batch", [7, 1000])
+def test_interval_of_disordered_rows(tmp_path, inputs, how, batch):
+    summary = run(tmp_path, tmp_path / "left", tmp_path / "right", how=how, batch=batch)
+    expected = cases.joined(*inputs, cases.near(5, 1, 0.5), how)
+    assert len(expected) > 20
+    assert cases.result(tmp_path / "out") == expected
+    assert summary.result_rows == expected.total()
+    assert (summary.left_rows, summary.right_rows, summary.late_rows) == (300, 400, 0)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("batch", [7, 1000])
+def test_within_of_rows_in_order(tmp_path, how, batch):
+    rng = np.random.default_rng(6)
+    inputs = [cases.side(rng, rows, name) for rows, name in ((300, "a"), (400, "b"))]
+    for table, name in zip(inputs, ("left", "right"), strict=True):
+        cases.write(table, tmp_path / name, files=2)
+    window = "within('3s', time='ts')"
+    run(tmp_path, tmp_path / "left", tmp_path / "right", window=window, how=how, batch=batch)
+    assert cases.result(tmp_path / "out") == cases.joined(*inputs, cases.near(3, 3, 0.5), how)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("sizes", [(60, 100), (100, 60), (100, 0)])
+def test_rows_alternate(tmp_path, how, batch, sizes):
+    rng = np.random.default_rng(7)
+    inputs = [
+        pa.table({name: np.arange(rows), "key": rng.integers(0, 8, rows)})
+        for name, rows in zip(("a", "b"), sizes, strict=True)
+    ]
+    for table, name in zip(inputs, ("left", "right"), strict=True):
+        cases.write(table, tmp_path / name)
+    kept_left, kept_right = 5, 9
+    run(
+        tmp_path, tmp_path / "left", tmp_path / "right",
+        on="equal('key')", window=f"rows(left={kept_left}, right={kept_right})", how=how, batch=batch,
+    )  # fmt: skip
+    arrivals = sorted([(row, side) for side in (0, 1) for row in range(sizes[side])])
+    seen, pairs = ([], []), []
+    keys = [table["key"].to_pylist() for table in inputs]
+    for row, side in arrivals:
+        visible = seen[1 - side][-(kept_right, kept_left)[side] :]
+        partners = [other for other in visible if keys[side][row] == keys[1 - side][other]]
+        pairs += [(row, other) if side == 0 else (other, row) for other in partners]
+        seen[side].append(row)
+    rows = [table.to_pylist() for table in inputs]
+    expected = cases.rows_of_pairs(*rows, pairs, how) if all(rows) else None
+    if expected is not None:
+        assert cases.result(tmp_path / "out") == expected
+    else:
+        assert cases.result(tmp_path / "out").total() == (100 if how in ("left", "full", "left_anti") else 0)
+
+
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_texts_give_what_parquet_gives(tmp_path, inputs, format_):
+    for table, name in zip(inputs, ("left", "right"), strict=True):
+        cases.write(table, tmp_path / format_ / name, files=2, format_=format_)
+    run(tmp_path, tmp_path / format_ / "left", tmp_path / format_ / "right", how="full")
+    assert cases.result(tmp_path / "out") == cases.joined(*inputs, cases.near(5, 1, 0.5), "full")
+
+
+@pytest.mark.parametrize("batch", [1, 13, 1000])
+def test_late_rows_do_not_depend_on_the_batches(tmp_path, batch):
+    rng = np.random.default_rng(8)
+    left, right = (cases.side(rng, 400, name, disorder=12.0) for name in ("a", "b"))
+    for table, name in ((left, "left"), (right, "right")):
+        cases.write(table, tmp_path / name)
+    whole = run(tmp_path, tmp_path / "left", tmp_path / "right", batch=10**6)
+    expected = cases.result(tmp_path / "out")
+    summary = run(tmp_path, tmp_path / "left", tmp_path / "right", batch=batch)
+    assert cases.result(tmp_path / "out") == expected
+    assert summary.late_rows == whole.late_rows > 10
+    assert f"{summary.late_rows:,} rows were later than the lateness" in summary.notes[0]
+
+
+def test_a_row_is_late_only_behind_its_own_side(tmp_path):
+    """One side is far ahead of the other in the files, which read in step makes no row late."""
+    times = np.arange(0, 1000, dtype=np.int64)
+    cases.write(pa.table({"a": times, "ts": times}), tmp_path / "left")
+    cases.write(pa.table({"b": times[500:], "ts": times[500:]}), tmp_path / "right")
+    summary = run(
+        tmp_path, tmp_path / "left", tmp_path / "right",
+        on="equal('a', 'b')", window="interval(0, 0, time='ts', lateness=1)", batch=64,
+    )  # fmt: skip
+    assert (summary.late_rows, summary.result_rows) == (0, 500)
+
+
+def test_memory_is_that_of_the_window_not_of_the_input(tmp_path, monkeypatch):
+    """Also where one input ends long before the other."""
+    times = np.arange(0, 20_000, dtype=np.int64)
+    cases.write(pa.table({"a": times, "ts": times}), tmp_path / "left")
+    cases.write(pa.table({"b": times[:3000], "ts": times[:3000]}), tmp_path / "right")
+    most = 0
+    push = embedded.LiveJoin.push
+
+    def watched(self, *arguments):
+        nonlocal most
+        found = push(self, *arguments)
+        stats = self.stats()
+        most = max(most, stats["stored_left"] + stats["stored_right"])
+        return found
+
+    monkeypatch.setattr(embedded.LiveJoin, "push", watched)
+    for ahead, behind in (("left", "right"), ("right", "left")):
+        run(
+            tmp_path, tmp_path / ahead, tmp_path / behind,
+            on="equal('ts')", window="interval(10, 10, time='ts', lateness=5)", batch=100,
+        )  # fmt: skip
+        assert 0 < most < 500
+
+
+def test_large_results_make_pushes_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded, "_RESULT_ROWS", 1000)
+    ones = pa.table({"a": np.ones(3000, np.int64), "n": np.arange(3000)})
+    cases.write(ones, tmp_path / "left")
+    cases.write(ones.rename_columns(["a", "m"]), tmp_path / "right")
+    sizes = []
+    push = embedded.LiveJoin.push
+
+    def watched(self, sides, tables):
+        sizes.append(len(sides))
+        return push(self, sides, tables)
+
+    monkeypatch.setattr(embedded.LiveJoin, "push", watched)
+    summary = run(
+        tmp_path, tmp_path / "left", tmp_path / "right", on="equal('a')", window="rows(100)", batch=2048
+    )
+    assert sizes[0] > 4000  # nothing is known yet
+    assert 0 < max(sizes[1:]) < 600
+    assert summary.result_rows == sum(min(i, 100) + min(i + 1, 100) for i in range(3000))
+
+
+def test_disorder_of_within_names_the_row(tmp_path):
+    times = np.array([1, 2, 3, 4, 2, 5], np.int64)
+    cases.write(pa.table({"a": times, "ts": times}), tmp_path / "left", files=2)
+    cases.write(pa.table({"b": times[:3], "ts": times[:3]}), tmp_path / "right")
+    with pytest.raises(OrderError, match=r"left, row 4: 'ts' is 2 after 4, .*sort it, or use interval"):
+        run(
+            tmp_path, tmp_path / "left", tmp_path / "right",
+            on="equal('ts')", window="within(10, time='ts')", batch=2,
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["left", "right"]
+
+
+def test_timestamps_beyond_datetime(tmp_path):
+    """Advancing by the other side's time must not go through Python's datetime."""
+    far = pa.array([400_000_000_000, 400_000_000_001], pa.timestamp("s", "UTC"))
+    cases.write(pa.table({"a": [1, 2], "ts": far}), tmp_path / "left")
+    cases.write(pa.table({"b": [1], "ts": far[:1]}), tmp_path / "right")
+    summary = run(tmp_path, tmp_path / "left", tmp_path / "right", on="equal('a', 'b')")
+    assert summary.result_rows == 1
+
+
+def test_errors_come_before_the_work(tmp_path, inputs):  # noqa: ARG001
+    left, right = tmp_path / "left", tmp_path / "right"
+    with pytest.raises(SchemaError, match="left column 'cost' is missing"):
+        run(tmp_path, left, right, on="less('cost', 'price')")
+    with pytest.raises(SchemaError, match="'when' is missing"):
+        run(tmp_path, left, right, window="within('1s', time='when')")
+    with pytest.raises(SpecError, match="add time='column'"):
+        run(tmp_path, left, right, window="within('1s')")
+    with pytest.raises(SpecError, match="how='outer'"):
+        run(tmp_path, left, right, how="outer")
+    with pytest.raises(SpecError, match="leave late='return' out"):
+        run(tmp_path, left, right, window="interval('1s', '1s', time='ts', late='return')")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_lateness_nothing_is_late(tmp_path):
+    rng = np.random.default_rng(9)
+    left, right = (cases.side(rng, 200, name, disorder=60.0) for name in ("a", "b"))
+    cases.write(left, tmp_path / "left")
+    cases.write(right, tmp_path / "right")
+    summary = run(tmp_path, tmp_path / "left", tmp_path / "right", window="interval('5s', '1s', time='ts')")
+    assert cases.result(tmp_path / "out") == cases.joined(left, right, cases.near(5, 1, 0.5))
+    assert "all rows were kept until the end" in summary.notes[0]
+
+
+def test_all_columns_keep_their_types(tmp_path):
+    table = pa.table(
+        {
+            "ts": pa.array([1, 2], pa.timestamp("ns")),
+            "n": pa.array([2**63 - 1, None], pa.int64()),
+            "d": pa.array([timedelta(seconds=1), None], pa.duration("us")),
+            "l": pa.array([[1], None], pa.list_(pa.int8())),
+            "c": pa.array(["x", None]).dictionary_encode(),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(table.rename_columns([f"{name}2" for name in table.column_names]), tmp_path / "b.parquet")
+    window = "interval('0s', '1ms', time=('ts', 'ts2'))"
+    run(
+        tmp_path,
+        tmp_path / "a.parquet",
+        tmp_path / "b.parquet",
+        on="equal('c', 'c2')",
+        window=window,
+        how="full",
+    )
+    schema = pq.read_schema(tmp_path / "out" / "part-00000.parquet")
+    assert schema.types == table.schema.types * 2

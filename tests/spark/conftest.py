@@ -1,0 +1,66 @@
+"""One Spark session for each test process; the tests that need it are skipped where there is no Java."""
+
+import contextlib
+import os
+import shutil
+import sys
+
+import pytest
+
+# A test's micro-batches are small and its plans many: compiling them well would take most of the time.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -XX:-UsePerfData"
+
+
+@pytest.fixture(scope="session")
+def session():
+    """The session of this process. Tests that change its settings take ``spark``."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        pytest.skip("Spark needs Java: install openjdk-17-jre-headless")
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master("local[2]").appName("slidejoin tests")
+    for name, value in {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1500m",
+        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }.items():
+        builder = builder.config(name, value)
+    with _silence():
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(session):
+    """A session with settings, temporary views and streams of its own."""
+    own = session.newSession()
+    yield own
+    for query in own.streams.active:
+        query.stop()
+
+
+@contextlib.contextmanager
+def _silence():
+    """Keep what Java writes, every Python worker's steps among it, out of the reports of failed tests."""
+    outputs = (1, 2)
+    saved = [os.dup(output) for output in outputs]
+    with open(os.devnull, "wb") as nowhere:
+        for output in outputs:
+            os.dup2(nowhere.fileno(), output)
+    try:
+        yield
+    finally:
+        for output, was in zip(outputs, saved, strict=True):
+            os.dup2(was, output)
+            os.close(was)
