@@ -75,7 +75,8 @@ class ChunkFiles:
     limit : int
         Bytes that all queries together may keep; the ones used last stay.
     root : path, optional
-        Where; a directory of this user below the system's temporary one.
+        Where: a directory of this user alone, which is made; one below the system's temporary one if none is
+        given.
     """
 
     def __init__(self, query: str, limit: int, root: Path | None = None) -> None:
@@ -98,6 +99,7 @@ class ChunkFiles:
         directory = self._query / str(group)
         with contextlib.suppress(OSError):
             self._make(directory)
+            os.utime(self._query)
             if next(_writes) % _SWEEP == 0:
                 self.sweep()
             for name, data in chunks.items():
@@ -106,7 +108,6 @@ class ChunkFiles:
             for file in directory.iterdir():
                 if file.name not in keep:
                     file.unlink(missing_ok=True)
-            os.utime(self._query)
 
     def sweep(self) -> None:
         """Remove the files of queries that are silent, and the oldest ones while there are too many bytes."""
@@ -125,8 +126,9 @@ class ChunkFiles:
         for _, size, file in sorted(files):
             if total <= self._limit:
                 break
-            file.unlink(missing_ok=True)
-            total -= size
+            with contextlib.suppress(OSError):
+                file.unlink()
+                total -= size
 
     def _make(self, directory: Path) -> None:
         """Make a directory that nobody else can read, in one that nobody else owns."""

@@ -10,12 +10,13 @@ and the state goes; for a join that hands out unmatched rows, whenever the water
 import json
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
 from slidejoin.errors import StateError
@@ -56,7 +57,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         self._meaning = json.dumps(self._recipe.meaning)
         self._numbers = {id_: number for number, id_ in enumerate(self._recipe.ids)}
         self._query = _query(self._recipe.name)
-        self._files = ChunkFiles(self._query, self._recipe.cache[1])
+        self._files = ChunkFiles(self._query, self._recipe.cache[1], _local_directory())
         self._seen: set[int] = set()  # ids of groups that had input in this micro-batch
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -213,6 +214,16 @@ def _frames(data: list[bytes], figures: dict[str, int]) -> Iterator[pd.DataFrame
     for number, blob in enumerate(data or [b""]):
         row = {"data": [blob]} | {name: [0 if number else figures[name]] for name in FIGURES}
         yield pd.DataFrame(row)
+
+
+def _local_directory() -> Path | None:
+    """A directory of this executor, that Spark removes with its own at the end; ``None`` outside of Spark."""
+    if TaskContext.get() is None:
+        return None
+    try:
+        return Path(SparkFiles.getRootDirectory()) / "slidejoin"
+    except AssertionError:  # no worker of Spark
+        return None
 
 
 def _query(name: str) -> str:
