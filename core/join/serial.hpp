@@ -133,7 +133,8 @@ class SerialJoin final : public Engine {
 
   private:
     static constexpr Side kSides[] = {Side::left, Side::right};
-    static constexpr std::size_t kLoad = 4096;  // tuples that are loaded together
+    static constexpr std::size_t kLoad = 1 << 18;  // tuples that are loaded together
+    static constexpr std::uint64_t kBatch = 4096;  // a group that is small against any large window
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
 
@@ -192,7 +193,9 @@ class SerialJoin final : public Engine {
         if (spec_.group <= kGroup) return spec_.group;
         const std::uint64_t live = window_.next(Side::left) - window_.first(Side::left) +
                                    window_.next(Side::right) - window_.first(Side::right);
-        return std::clamp<std::uint64_t>(live, kGroup, spec_.group);
+        const std::uint64_t most = spec_.group;
+        return std::max(std::clamp<std::uint64_t>(live, kGroup, std::min(most, kBatch)),
+                        std::min(live / 8, most));
     }
 
     std::uint64_t find_counted(const Batch& batch, std::size_t start, std::size_t count) {

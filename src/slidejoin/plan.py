@@ -13,7 +13,7 @@ from slidejoin.window import Interval, Rows, Window, format_duration
 _RANK = {"equal": 0, "band": 1, "bands": 1, "not_equal": 3}
 _COMPARISON_RANK = 2
 
-GROUP = 4096
+GROUP = 2**16
 
 
 @dataclass(frozen=True)

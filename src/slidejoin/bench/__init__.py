@@ -12,8 +12,17 @@ from typing import TypeAlias
 
 from slidejoin.bench import foundation, streams, window
 from slidejoin.bench.report import Report
+from slidejoin.run.session import check_spark
 
 Say: TypeAlias = Callable[[str], None]
+
+
+def _spark(quick: bool, say: Say) -> Report:
+    """Run the Spark benchmark; who does not want it needs no Spark."""
+    check_spark()
+    from slidejoin.bench import spark
+
+    return spark.run(quick, say)
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,11 @@ BENCHMARKS = {
             "streams",
             "all join types, many sources, recovery; one core",
             streams.run,
+        ),
+        Benchmark(
+            "spark",
+            "the join on Spark against its users' work-around and an empty operator; two cores, 15 minutes",
+            _spark,
         ),
     )
 }

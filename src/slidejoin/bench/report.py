@@ -12,6 +12,7 @@ samples as a share of the median. A value that could not be measured is null and
 """
 
 import json
+import operator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -28,12 +29,13 @@ from slidejoin.bench.measure import spread
 class Target:
     """What a value must reach."""
 
-    comparison: Literal[">=", "<"]
+    comparison: Literal[">=", "<", "<="]
     limit: float
 
     def met(self, value: float) -> bool:
         """Tell whether the value reaches it."""
-        return value >= self.limit if self.comparison == ">=" else value < self.limit
+        compare = {">=": operator.ge, "<": operator.lt, "<=": operator.le}[self.comparison]
+        return bool(compare(value, self.limit))
 
     def __str__(self) -> str:
         return f"{self.comparison} {self.limit:g}"

@@ -1,0 +1,42 @@
+"""Restarts of a query on Spark: replayed micro-batches, another join on its checkpoint, another session."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from fault.spark_runs import Driver, Streams, difference, output
+
+SCRIPT = Path(__file__).with_name("spark_restarts.py")
+OF_ANOTHER_JOIN = {  # what the error names, and how to mend it
+    "predicate": ["its join: ", "'-3', '3'", "now: ", "'-4', '4'", "call join as before"],
+    "window": ["its window: ", "'3s'", "now: ", "'4s'", "or start with a new checkpointLocation"],
+    "inner": ["its how: 'left', now: 'inner'", "call join as before"],
+    "full": ["its how: 'left', now: 'full'", "call join as before"],
+    "partitions": ["its groups: 2, now: 3", "call join with partitions=2"],
+    "shuffle partitions": ["its groups: 2, now: 7", "call join with partitions=2"],
+    "schema": ["left columns", "right columns", "'more'", "call join as before"],
+}
+
+
+def test_restarts(tmp_path):
+    streams = Streams(tmp_path / "waiting")
+    rest = list(range(4, len(streams.tables[0])))
+    settings = {"data": str(tmp_path / "data"), "waiting": str(tmp_path / "waiting"), "rest": rest}
+    with Driver(tmp_path, SCRIPT, master="local[2]", **settings) as driver:
+        code, printed = driver.wait()
+        assert code == 0, driver.errors()
+    told = json.loads(printed)
+    assert {name: run["error"] for name, run in told["went on"].items()} == dict.fromkeys(told["went on"], "")
+    assert [run["batches"][0] for run in told["went on"].values()] == [0, 2, 1, 4, 0]
+    for name, parts in OF_ANOTHER_JOIN.items():
+        message = told["refused"][name]["error"]
+        assert "StateError: this checkpoint is of another join" in message, name
+        assert [part for part in parts if part not in message] == [], name
+    assert not any(run["batches"] for run in told["refused"].values())
+    assert difference(output(tmp_path / "left"), streams.expected("left")) == ""
+    assert difference(output(tmp_path / "full"), streams.expected("full")) == ""
+    rows = sum(len(table) for side in streams.tables for table in side)
+    assert told["went on"]["full"]["rows"] == rows, "each stream is read once: halves would see other batches"

@@ -1,0 +1,102 @@
+"""Late rows: which rows are late, that each counts once, and how they come out."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+
+pytest.importorskip("pyspark")
+
+from spark.streams import LONG, SECOND, Streams, assert_same, counted, embedded, random_streams, run, times
+
+from slidejoin.spark import join, metrics
+
+
+def with_late(truth, how):
+    """Results and late rows of an embedded join in the columns of a join with late="return"."""
+    table = truth.table.append_column("late", pa.nulls(len(truth.table), pa.string()))
+    parts = [table]
+    for side, rows in zip(("left", "right"), truth.late, strict=True):
+        if side == "left" or how not in ("left_semi", "left_anti"):
+            own = [name if side == "left" else f"{name}_right" for name in rows.column_names]
+            known = dict(zip(own, rows.columns, strict=True), late=pa.array([side] * len(rows), pa.string()))
+            columns = [known.get(field.name, pa.nulls(len(rows), field.type)) for field in table.schema]
+            parts.append(pa.table(columns, schema=table.schema))
+    return pa.concat_tables(parts)
+
+
+JOINS = [
+    (sj.less("x"), "left_semi", 3),  # right rows are copied to all groups, and do not come out
+    (sj.band("k", within=3), "full", 2),  # every row goes to groups of both halves
+]
+if LONG:
+    JOINS += [(sj.less("x"), "inner", 8), (sj.bands("k", ranges=[(-500, -400), (0, 1)]), "right", 8)]
+
+
+@pytest.mark.parametrize(("on", "how", "partitions"), JOINS)
+def test_late_rows_count_once_and_come_out_once(spark, tmp_path, on, how, partitions):
+    streams = random_streams(seed=21)
+    window = sj.interval("1s", "1s", time="ts", lateness="3s", late="return")
+    truth = embedded(streams, on, window, how)
+    late = [len(table) for table in truth.late]
+    assert min(late) > 5
+    joined = join(*streams.write(tmp_path / "in").read(spark), on, window, how, partitions=partitions)
+    assert joined.columns[-1] == "late"
+    result, query = run(joined, tmp_path)
+    assert_same(result, with_late(truth, how))
+
+    ((_, figures),) = metrics(query)["joins"].items()
+    total = figures["total"]
+    assert [total["late_left"], total["late_right"]] == late
+    assert total["rows_left"] == total["rows_right"] == sum(len(table) for table in streams.left)
+    assert total["matches"] == truth.stats[-1]["matches"]
+    assert total["results"] == result.num_rows
+
+
+def test_a_row_is_late_at_the_watermark_and_not_a_microsecond_later(spark, tmp_path):
+    """The watermark is of whole milliseconds, rows at it are late. Null keys can be late, null times not."""
+    schema = pa.schema([("id", pa.string()), ("ts", times([0]).type), ("k", pa.int64())])
+
+    def batch(*rows):
+        ids, stamps, keys = zip(*rows, strict=True) if rows else ((), (), ())
+        stamped = times([stamp or 0 for stamp in stamps], mask=np.array([stamp is None for stamp in stamps]))
+        return pa.table([list(ids), stamped, pa.array(keys, pa.int64())], schema=schema)
+
+    mark = (
+        15 * SECOND
+    )  # of the second micro-batch: the floor of 20.000999 s less the lateness, which is made whole ms, up
+    first = 20 * SECOND + 999
+    left = [
+        batch(("old", mark + 1, 1), ("first", first, 2)),
+        batch(
+            *(("at", mark, 1), ("after", mark + 1, 1), ("no time", None, 1)),
+            *(("null at", mark, None), ("null after", mark + 1, None)),
+        ),
+    ]
+    right = [
+        batch(("first", first + 700, 2)),
+        batch(("at", mark, 1), ("after", mark + 1, 1), ("before", mark - SECOND, 2), ("last", first, 2)),
+    ]
+    streams = Streams(left, right)
+    window = sj.interval("5s", "5s", time="ts", lateness="4999.5ms", late="return")
+    joined = join(*streams.write(tmp_path / "in").read(spark), sj.equal("k"), window, "full", partitions=2)
+    result, query = run(joined, tmp_path)
+    assert query.recentProgress[1]["eventTime"]["watermark"] == "2024-01-01T00:00:15.000Z"
+    # The last watermark is that of the second micro-batch: no row leaves the window unmatched.
+    assert counted(result.select(["id", "id_right", "late"])) == Counter(
+        [
+            ("old", "after", None),
+            ("after", "after", None),
+            ("first", "first", None),
+            ("first", "last", None),
+            ("null after", None, None),
+            ("no time", None, None),
+            ("at", None, "left"),
+            ("null at", None, "left"),
+            (None, "at", "right"),
+            (None, "before", "right"),
+        ]
+    )
