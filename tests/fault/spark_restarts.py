@@ -67,7 +67,7 @@ def run(result, out, name=NAME):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         settings = json.load(file)
-    spark, out, said = session(settings["master"]), Path(settings["out"]), {}
+    spark, out, said = session(settings["master"], settings["conf"]), Path(settings["out"]), {}
     arrive(settings, range(3))
     result = join(*inputs(spark, settings["data"]), **arguments(how="left"))
     said["first run"] = run(result, out)

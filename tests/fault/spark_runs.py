@@ -128,8 +128,9 @@ class Driver:
     def __init__(self, directory, script=DRIVER, home=None, temporary=None, **settings):
         self.directory = directory
         self.mark = uuid.uuid4().hex
-        self.temporary = temporary or directory / "tmp"  # of caches
+        self.temporary = temporary or directory / "tmp"  # has the caches
         self.temporary.mkdir(exist_ok=True)
+        settings["conf"] = {"spark.local.dir": str(self.temporary), **settings.get("conf", {})}
         path = directory / f"{self.mark}.json"
         path.write_text(json.dumps({"out": str(directory), "master": "local[2,4]", **settings}))
         self.log = directory / f"{self.mark}.log"

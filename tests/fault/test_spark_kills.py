@@ -79,7 +79,7 @@ def test_the_driver_dies_at_any_time(tmp_path):
 
 def spoil(rng, root):
     """Do something to the cache files of a host."""
-    files = [path for path in root.glob("slidejoin-*/*/*/*") if path.is_file()]
+    files = [path for path in root.glob("**/slidejoin/*/*/*") if path.is_file()]
     if not files:
         return 0
     for path in rng.sample(files, min(len(files), 3)):

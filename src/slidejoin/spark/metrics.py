@@ -46,13 +46,14 @@ def metrics(query: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``joins``: for each join of the query, by its name, ``last`` (its last micro-batch) and ``total`` (all
-        that Spark remembers, 100 unless ``spark.sql.streaming.numRecentProgressUpdates`` says otherwise).
-        ``batch``: number of the last one. ``state_rows``, ``state_bytes``: of Spark's state store.
+        ``joins``: for each join of the query, by its name, ``last`` (the last micro-batch in which a group
+        ran) and ``total`` (all that Spark remembers, 100 unless
+        ``spark.sql.streaming.numRecentProgressUpdates`` says otherwise). ``batch``: number of the last one.
+        ``state_rows``, ``state_bytes``: of Spark's state store.
 
     Notes
     -----
-    Figures: ``rows_left rows_right`` (input), ``copies`` (rows that reached groups), ``matches``,
+    Figures: ``rows_left rows_right`` (input), ``copies`` (rows by group), ``matches``,
     ``results``, ``late_left late_right null_left null_right``; of the groups that ran: ``groups``,
     ``stored`` rows, ``state_bytes``, ``busy_ms``, ``busiest_group`` and its ``busiest_ms``; where their joins
     were found: ``live_hits`` (in the worker), ``file_hits`` (files of the host), ``restores`` (the
@@ -64,7 +65,8 @@ def metrics(query: Any) -> dict[str, Any]:
         for name, figures in _observations(progress):
             last = dict(figures)
             entry = joins.setdefault(name, {"last": {}, "total": {}})
-            entry["last"] = last
+            if last["groups"] or not entry["last"]:
+                entry["last"] = last
             for figure, value in last.items():
                 if figure not in _LEVELS:
                     entry["total"][figure] = entry["total"].get(figure, 0) + value

@@ -152,7 +152,8 @@ def _watermarked(
         if not pa.types.is_timestamp(schema.field(name).type) or schema.field(name).type.tz is None:
             raise SchemaError(
                 f"{side} column {name!r} is a {frame.schema[name].dataType.simpleString()}; "
-                "the time of a stream on Spark is a timestamp, cast it"
+                f"the time of a stream on Spark is a timestamp, give withColumn({name!r}, "
+                f"col({name!r}).cast('timestamp'))"
             )
         marked = [field.name for field in frame.schema.fields if DELAY in (field.metadata or {})]
         if marked and name not in marked:
