@@ -100,7 +100,7 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
     with local_session("slidejoin run") as session:
         begin = time.perf_counter()
         left, right = (_stream(session, side, files_per_batch) for side in _sides(job))
-        result = _joined(job, left, right, partitions)
+        result = _joined_in_utc(job, left, right, partitions)
         query = (
             result.writeStream.format("parquet")
             .option("checkpointLocation", str(checkpoint))
@@ -151,6 +151,26 @@ def _joined(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | N
         how=job.spec.how,
         suffixes=job.spec.suffixes,
         partitions=partitions,
+    )
+
+
+def _joined_in_utc(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | None) -> "DataFrame":
+    """The join of streams. Times without a zone cannot have a watermark: they are UTC meanwhile."""
+    names = job.spec.time
+    assert names is not None, "windows of rows have been refused"
+    sides = [left, right]
+    naive = []  # places in the result
+    for i, name in enumerate(names):
+        if sides[i].schema[name].dataType.typeName() == "timestamp_ntz":
+            naive.append(i * len(left.columns) + sides[i].columns.index(name))
+            sides[i] = sides[i].withColumn(name, sides[i][name].cast("timestamp"))
+    result = _joined(job, sides[0], sides[1], partitions)
+    columns = [result[name] for name in result.columns]
+    return result.select(
+        *(
+            column.cast("timestamp_ntz").alias(result.columns[place]) if place in naive else column
+            for place, column in enumerate(columns)
+        )
     )
 
 
