@@ -127,7 +127,7 @@ def drawn(rng):
             newest[side] = max([row["ts"] for row in rows if row["ts"]] + [newest[side] or 0])
         watermark = max(watermark, (min(newest) - 2 * SECOND) // 1000) if all(newest) else watermark
     case.batches.append((max(watermark, 1), [], []))
-    case.batches.append((watermark + 10**6, [], []))  # all is forgotten
+    case.batches.append((max(watermark, START // 1000) + 10**6, [], []))  # all is forgotten
     return case
 
 

@@ -2,8 +2,8 @@
 
 Keys are those of ``workload``; rows of both sides come in turn, at a steady rate, so that the interval of
 ``LENGTH`` before and after a row holds ``window`` rows of the other side on each hand, and an arrival meets
-``matches`` of the earlier ones. A file is one side's part of one micro-batch; it is uncompressed, so that
-reading it is as cheap as it gets. The answers come from the embedded engine.
+``matches`` of the earlier ones. A file is one side's part of one micro-batch; it is neither compressed nor
+encoded, so that reading it is as cheap as it gets. The answers come from the embedded engine.
 """
 
 import os
@@ -103,7 +103,9 @@ class Streams:
             for side, table in zip(("left", "right"), self.sides(number), strict=True):
                 path = file_of(folder, side, number)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                pq.write_table(table, path, compression="none", row_group_size=_ROW_GROUP)
+                pq.write_table(
+                    table, path, row_group_size=_ROW_GROUP, compression="none", use_dictionary=False
+                )
                 os.utime(path, (_START + number, _START + number))
 
     def answers(self) -> list[Answer]:

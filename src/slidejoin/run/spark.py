@@ -90,9 +90,8 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
     output = job.output.absolute()
     checkpoint = output.with_name(output.name + ".checkpoint")
     if job.overwrite:
-        for directory in (output, checkpoint):
-            shutil.rmtree(directory, ignore_errors=True)
-    if checkpoint.exists():
+        pass  # what is there goes when all has been checked
+    elif checkpoint.exists():
         console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
     else:
         check_free(output, overwrite=False)
@@ -101,6 +100,9 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
         begin = time.perf_counter()
         left, right = (_stream(session, side, files_per_batch) for side in _sides(job))
         result = _joined_in_utc(job, left, right, partitions)
+        for directory in (output, checkpoint):
+            if job.overwrite and directory.exists():
+                shutil.rmtree(directory)
         query = (
             result.writeStream.format("parquet")
             .option("checkpointLocation", str(checkpoint))

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from slidejoin.errors import StateError
 from slidejoin.keys.columns import SIDES
 from slidejoin.spark import blobs, recipe, tasks
-from slidejoin.spark.output import results
+from slidejoin.spark.output import pushed, results
 from slidejoin.spark.prepare import Prepared, routed
 from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing
@@ -98,8 +98,7 @@ def _join_block(plan: Recipe, routing: Routing, block: pa.Table, other: "_Spool"
         table, times = _by_time(plan, chunk, 1 - home)
         for join, first, last in joins:
             start, stop = _first_from(times, first), _first_from(times, last + 1)
-            if start < stop:
-                yield join.push(**{SIDES[1 - home]: table.slice(start, stop - start)}, store=False)
+            yield from pushed(join, 1 - home, table.slice(start, max(0, stop - start)), store=False)
     for join, _, _ in joins:
         yield join.finish()
         join.close()

@@ -9,7 +9,7 @@ and the state goes; for a join that hands out unmatched rows, whenever the water
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,12 @@ from slidejoin.keys.columns import SIDES
 from slidejoin.spark import blobs, recipe
 from slidejoin.spark.cache import ChunkFiles, LiveJoins
 from slidejoin.spark.kept import GroupState, Kept
-from slidejoin.spark.output import late_rows, results
+from slidejoin.spark.output import late_rows, pushed, results
 from slidejoin.spark.tasks import GUARD
 from slidejoin.spec import JoinSpec
 from slidejoin.window_join import WindowJoin
 
-# What comes out of a group in a micro-batch: blobs of results, and on the first row of them its figures.
+# What comes out of a group in a micro-batch: rows with blobs of results, and a last one with its figures.
 FIGURES = (
     "group_number", "groups", "rows_left", "rows_right", "copies", "matches", "results", "late_left",
     "late_right", "null_left", "null_right", "stored", "state_bytes", "busy_us", "live_hits",
@@ -38,6 +38,7 @@ FIGURES = (
 RESULTS = ", ".join(["data binary", *(f"{name} bigint" for name in FIGURES)])
 
 _FANOUT = 32  # chunks of one size before they are written as one: fewer bytes written, more to read back
+_NOTHING = dict.fromkeys(FIGURES, 0)
 _COUNTED = ("matches", "null_left", "null_right")
 
 _joins = LiveJoins()  # of this worker process
@@ -58,7 +59,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         self._numbers = {id_: number for number, id_ in enumerate(self._recipe.ids)}
         self._query = _query(self._recipe.name)
         self._files = ChunkFiles(self._query, self._recipe.cache[1], _local_directory())
-        self._seen: set[int] = set()  # ids of groups that had input in this micro-batch
+        self._seen: set[int] = set()  # ids of groups that ran in this micro-batch
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Join the rows of a group."""
@@ -81,6 +82,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
         """Let the watermark move a group without input; one that had some has moved, and set its timer."""
         if int(key[0]) not in self._seen:
+            self._seen.add(int(key[0]))
             yield from self._run(int(key[0]), timerValues.getCurrentWatermarkInMs(), (), (0, 0))
 
     def close(self) -> None:
@@ -99,16 +101,18 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         routing, second = self._recipe.half(group)
         join, origin = self._take_up(group, kept, routing.bound.spec)
         before = join.stats
-        found = [] if watermark <= 0 else [join.advance(self._instant(watermark))]
-        for side, table in zip(SIDES, tables, strict=False):
-            if table.num_rows:
-                found.append(join.push(**{side: table}))
+        handed_out = 0
+        for found in self._results(join, watermark, tables):
+            part = results(self._recipe, found, second)
+            handed_out += len(part)
+            yield from _frames(part)
         late = [self._counted_late(join, side, group) for side in range(2)]
-        after = join.stats
-        parts = [results(self._recipe, table, second) for table in found if table.num_rows]
         if self._recipe.late:
-            parts += [late_rows(self._recipe, table, side) for side, table in enumerate(late) if len(table)]
-        data = [blobs.encode(batch) for part in parts for batch in blobs.cut(part)]
+            for side, table in enumerate(late):
+                part = late_rows(self._recipe, table, side)
+                handed_out += len(part)
+                yield from _frames(part)
+        after = join.stats
         size = self._save(group, kept, join, watermark, tables)
         figures = {
             "group_number": group,
@@ -116,7 +120,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
             "rows_left": counted[0],
             "rows_right": counted[1],
             "copies": sum(map(len, tables)),
-            "results": sum(map(len, parts)),
+            "results": handed_out,
             "late_left": len(late[0]),
             "late_right": len(late[1]),
             "stored": after["stored_left"] + after["stored_right"],
@@ -125,7 +129,14 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
             **{name: int(name == origin) for name in ("live_hits", "file_hits", "restores")},
         }
         figures["busy_us"] = int((time.perf_counter() - begin) * 1e6)
-        yield from _frames(data, figures)
+        yield _frame(b"", figures)
+
+    def _results(self, join: WindowJoin, watermark: int, tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+        """Move a join to the watermark, push rows, and hand out what comes out on the way."""
+        if watermark > 0:
+            yield join.advance(self._instant(watermark))
+        for side, table in enumerate(tables):
+            yield from pushed(join, side, table)
 
     def _take_up(self, group: int, kept: Kept | None, spec: JoinSpec) -> tuple[WindowJoin, str]:
         """The join of a group as its state has it, and where it was found."""
@@ -209,11 +220,14 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
             self._state.mark(self._meaning)
 
 
-def _frames(data: list[bytes], figures: dict[str, int]) -> Iterator[pd.DataFrame]:
-    """A frame for each blob; the first, which has none if there is none, has the figures."""
-    for number, blob in enumerate(data or [b""]):
-        row = {"data": [blob]} | {name: [0 if number else figures[name]] for name in FIGURES}
-        yield pd.DataFrame(row)
+def _frames(part: pa.Table) -> Iterator[pd.DataFrame]:
+    """Results as frames of one blob each."""
+    for batch in blobs.cut(part):
+        yield _frame(blobs.encode(batch), _NOTHING)
+
+
+def _frame(blob: bytes, figures: Mapping[str, int]) -> pd.DataFrame:
+    return pd.DataFrame({"data": [blob]} | {name: [figures[name]] for name in FIGURES})
 
 
 def _local_directory() -> Path | None:

@@ -1,10 +1,32 @@
-"""Output: what the join of a group gives, in the columns of the distributed join's result."""
+"""Output: what the join of a group gives, so many rows at a time, in the columns of the result."""
+
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.keys.columns import SIDES
 from slidejoin.spark.recipe import Recipe
+from slidejoin.window_join import WindowJoin
+
+RESULTS = 2**20  # rows that a push should give at most
+ROWS = 2**17  # rows of a push
+_GROWTH = 16
+
+
+def pushed(join: WindowJoin, side: int, table: pa.Table, store: bool = True) -> Iterator[pa.Table]:
+    """Push rows in pieces, so that a key with many partners does not make all its results at once.
+
+    The first piece is one whose every row may match all that is stored; the others follow from what came out.
+    """
+    stored = join.stats[f"stored_{SIDES[1 - side]}"]
+    start, rows = 0, max(1, RESULTS // max(stored, 1))
+    while start < table.num_rows:
+        piece = table.slice(start, min(rows, ROWS))
+        found = join.push(**{SIDES[side]: piece}, store=store)
+        yield found
+        start += len(piece)
+        rows = max(1, min(len(piece) * _GROWTH, RESULTS * len(piece) // max(len(found), 1)))
 
 
 def results(recipe: Recipe, table: pa.Table, unmatched: bool) -> pa.Table:

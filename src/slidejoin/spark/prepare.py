@@ -1,7 +1,7 @@
 """The arguments of a distributed join, checked: every error about them is raised here, at the call."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -89,9 +89,11 @@ def prepare(
         partitions=shuffle,
         event_time=_event_time(event_time, how),
         late=spec.window.late == "return",
-        cache=(int(settings.get(MEMORY, str(cache.MEMORY))), int(settings.get(DISK, str(cache.DISK)))),
+        cache=(_bytes(settings, MEMORY, cache.MEMORY), _bytes(settings, DISK, cache.DISK)),
     )
-    return Prepared(left, right, streaming, spec, recipe, _output(recipe, left.schema, right.schema))
+    sensitive = settings.get("spark.sql.caseSensitive", "false") == "true"
+    output = _output(recipe, left.schema, right.schema, sensitive)
+    return Prepared(left, right, streaming, spec, recipe, output)
 
 
 def routed(prepared: Prepared, route: _Route) -> DataFrame:
@@ -192,6 +194,13 @@ def _partitions(frame: DataFrame, partitions: Any) -> tuple[int, int]:
     return int(partitions), int(partitions)
 
 
+def _bytes(settings: Any, name: str, default: int) -> int:
+    text = settings.get(name, str(default))
+    if not (text.isascii() and text.isdigit()):
+        raise SpecError(f"{name} is {text!r}; expected a number of bytes, such as {default}")
+    return int(text)
+
+
 def _event_time(name: Any, how: str) -> str | None:
     if name is None:
         return None
@@ -202,9 +211,24 @@ def _event_time(name: Any, how: str) -> str | None:
     return name
 
 
-def _output(recipe: Recipe, left: types.StructType, right: types.StructType) -> types.StructType:
+def _refuse_same_names(names: Sequence[str], sensitive: bool) -> None:
+    """Names that Spark takes for one another: a sink would refuse them."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name if sensitive else name.lower(), name)
+        if other is not name:
+            raise SchemaError(
+                f"the result would have the columns {other!r} and {name!r}, which are one to Spark; "
+                "give other suffixes or rename a column"
+            )
+
+
+def _output(
+    recipe: Recipe, left: types.StructType, right: types.StructType, sensitive: bool
+) -> types.StructType:
     """Columns of the result, with Spark's types; SchemaError where an added name is taken."""
     names = recipe.matched.names
+    _refuse_same_names(names, sensitive)
     fields = output_fields(left, None if recipe.left_only else right, names)
     added = [(recipe.event_time, "event_time", "give it another name")] if recipe.event_time else []
     if recipe.late:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from slidejoin.errors import SpecError, StateError
 from slidejoin.keys import BoundTime
+from slidejoin.predicate import Predicate
 from slidejoin.result import output_schema
 from slidejoin.spark.route import Routing
 from slidejoin.spec import JoinSpec
@@ -134,7 +135,7 @@ class Recipe:
             )
         wrong = [name for name in {**mine, **kept} if mine.get(name) != kept.get(name)]
         if wrong:
-            said = "; ".join(f"its {name}: {kept.get(name)!r}, now: {mine.get(name)!r}" for name in wrong)
+            said = "; ".join(f"its {name}: {_shown(name, kept)}, now: {_shown(name, mine)}" for name in wrong)
             mend = "call join as before, or start with a new checkpointLocation"
             if set(wrong) <= {"groups", "shuffle partitions"}:
                 mend = f"call join with partitions={kept.get('groups')}"
@@ -167,6 +168,16 @@ def read(text: str) -> Recipe:
         return Recipe(routings=routings, schemas=(left, right), ids=ids, cache=cache, **parts)
     except (TypeError, KeyError, ValueError) as error:
         raise SpecError(f"this is no recipe of a join: {error!r}") from None
+
+
+def _shown(name: str, meaning: Mapping[str, Any]) -> str:
+    """A part of a meaning, a condition as it was written."""
+    if name != "join" or name not in meaning:
+        return repr(meaning.get(name))
+    try:
+        return repr(Predicate.from_json(meaning[name]))
+    except SpecError:
+        return repr(meaning[name])
 
 
 def _encoded(schema: pa.Schema) -> str:
