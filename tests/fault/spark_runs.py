@@ -21,6 +21,8 @@ BEFORE, AFTER, LATENESS = 3 * 10**6, 2 * 10**6, 3 * 10**6  # as spark_driver has
 WITHIN = 3
 FLUSH = 10**6  # ids from here on only move the watermark, far beyond all others
 MARK = "SLIDEJOIN_TEST_RUN"
+BUSY = "Python worker failed to connect back"  # Spark waits 10 s; a machine with too much to do is no fault
+PATIENCE = 900  # s after which a driver is taken to hang
 
 
 class Streams:
@@ -173,7 +175,7 @@ class Driver:
         daemons = set(self.processes("pyspark.daemon"))
         return [pid for pid in daemons if parent(pid) in daemons]
 
-    def wait(self, timeout=300):
+    def wait(self, timeout=PATIENCE):
         """The exit code, and what was printed."""
         out, _ = self.process.communicate(timeout=timeout)
         return self.process.returncode, out
@@ -220,7 +222,7 @@ def batches(directory, name, what="commits"):
     return max(numbers, default=-1) + 1
 
 
-def until(condition, driver, timeout=240):
+def until(condition, driver, timeout=PATIENCE):
     """Wait for a condition; False if the driver has ended before."""
     end = time.monotonic() + timeout
     while not condition():

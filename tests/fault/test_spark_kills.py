@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyspark
-from fault.spark_runs import Driver, Streams, batches, difference, kill_all, output, until
+from fault.spark_runs import BUSY, Driver, Streams, batches, difference, kill_all, output, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
 
@@ -59,10 +59,10 @@ def test_the_driver_dies_at_any_time(tmp_path):
     hows = {"inner": "inner", "left": "left"} | ({"full": "full"} if LONG else {})
     settings = {"data": str(tmp_path / "data"), "joins": [{"name": n, "how": how} for n, how in hows.items()]}
     killed = []
-    for number in range(KILLS):
+    for _ in range(3 * KILLS):
         # Each is killed somewhere in its share of the micro-batches, seen from one of the queries.
         name, what = rng.choice(list(hows)), rng.choice(["offsets", "commits"])
-        least = 2 * number + 1 + rng.randrange(2)
+        least = 2 * len(killed) + 1 + rng.randrange(2)
         with Driver(tmp_path, **settings) as driver:
             since = time.monotonic()
             if until(lambda to=(name, what, least): batches(tmp_path, *to[:2]) >= to[2], driver):
@@ -72,6 +72,8 @@ def test_the_driver_dies_at_any_time(tmp_path):
             else:
                 assert BUSY in driver.errors(), driver.errors()
             driver.kill(everything=rng.random() < 0.5)
+        if len(killed) == KILLS:
+            break
     finished(tmp_path, **settings)
     check(streams, tmp_path, hows)
     assert len(killed) == KILLS, f"seed {seed}: only killed at {killed}"

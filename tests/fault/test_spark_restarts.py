@@ -1,17 +1,18 @@
 """Restarts of a query on Spark: replayed micro-batches, another join on its checkpoint, another session."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from fault.spark_runs import Driver, Streams, difference, output
+from fault.spark_runs import BUSY, Driver, Streams, difference, output
 
 SCRIPT = Path(__file__).with_name("spark_restarts.py")
 OF_ANOTHER_JOIN = {  # what the error names, and how to mend it
-    "predicate": ["its join: ", "'-3', '3'", "now: ", "'-4', '4'", "call join as before"],
+    "predicate": ["its join: band('k', within=3)", "now: band('k', within=4)", "call join as before"],
     "window": ["its window: ", "'3s'", "now: ", "'4s'", "or start with a new checkpointLocation"],
     "inner": ["its how: 'left', now: 'inner'", "call join as before"],
     "full": ["its how: 'left', now: 'full'", "call join as before"],
@@ -25,9 +26,14 @@ def test_restarts(tmp_path):
     streams = Streams(tmp_path / "waiting")
     rest = list(range(4, len(streams.tables[0])))
     settings = {"data": str(tmp_path / "data"), "waiting": str(tmp_path / "waiting"), "rest": rest}
-    with Driver(tmp_path, SCRIPT, master="local[2]", **settings) as driver:
-        code, printed = driver.wait()
-        assert code == 0, driver.errors()
+    for _ in range(3):
+        for path in ("data", "left", "left.checkpoint", "full", "full.checkpoint"):
+            shutil.rmtree(tmp_path / path, ignore_errors=True)
+        with Driver(tmp_path, SCRIPT, master="local[2]", **settings) as driver:
+            code, printed = driver.wait()
+            assert code == 0, driver.errors()
+        if BUSY not in printed:
+            break
     told = json.loads(printed)
     assert {name: run["error"] for name, run in told["went on"].items()} == dict.fromkeys(told["went on"], "")
     assert [run["batches"][0] for run in told["went on"].values()] == [0, 2, 1, 4, 0]
