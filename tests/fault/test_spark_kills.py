@@ -22,9 +22,6 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 KILLS = 21 if LONG else 3
-BUSY = (
-    "Python worker failed to connect back"  # Spark waits for 10 s; a machine with too much to do is no fault
-)
 
 
 def ended(driver):
