@@ -39,8 +39,9 @@ def test_restarts(tmp_path):
     assert [run["batches"][0] for run in told["went on"].values()] == [0, 2, 1, 4, 0]
     for name, parts in OF_ANOTHER_JOIN.items():
         message = told["refused"][name]["error"]
-        assert "StateError: this checkpoint is of another join" in message, name
-        assert [part for part in parts if part not in message] == [], name
+        said = f"{name}: {message[:2000]}"
+        assert "StateError: this checkpoint is of another join" in message, said
+        assert [part for part in parts if part not in message] == [], said
     assert not any(run["batches"] for run in told["refused"].values())
     assert difference(output(tmp_path / "left"), streams.expected("left")) == ""
     assert difference(output(tmp_path / "full"), streams.expected("full")) == ""
