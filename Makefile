@@ -54,12 +54,14 @@ bench: setup peers
 	$(BIN)/slidejoin bench foundation --json build/bench/foundation.json
 	$(BIN)/slidejoin bench window --json build/bench/window.json
 	$(BIN)/slidejoin bench streams --json build/bench/streams.json
+	$(BIN)/slidejoin bench spark --json build/bench/spark.json
 
 # Replaces the figures that are kept, and that the README cites: for a quiet machine.
 bench-publish: setup peers
 	$(BIN)/slidejoin bench foundation --json benchmarks/results/foundation.json
 	$(BIN)/slidejoin bench window --json benchmarks/results/window.json
 	$(BIN)/slidejoin bench streams --json benchmarks/results/streams.json
+	$(BIN)/slidejoin bench spark --json benchmarks/results/spark.json
 
 # Programs that measure other libraries; those whose library is missing are left out.
 peers: setup

@@ -31,27 +31,27 @@ class Streams:
     Two more at the end, an hour later, so that all other rows become final whatever Spark does at the end.
     """
 
-    def __init__(self, directory, batches=6, rows=150, seed=0):
+    def __init__(self, directory, batches=6, rows=150, seed=0, disorder=4_000_000):
         rng = np.random.default_rng(seed)
         self.directory = directory
         self.tables = ([], [])
         for number in range(batches + 2):
             for side, name in enumerate(("left", "right")):
-                self.tables[side].append(self._table(rng, number, side, rows, flush=number >= batches))
+                self.tables[side].append(self._table(rng, number, side, rows, disorder, number >= batches))
                 path = directory / name / f"{number}.parquet"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 pq.write_table(self.tables[side][-1], path)
                 os.utime(path, (10**9 + number, 10**9 + number))  # Spark takes them by age
 
     @staticmethod
-    def _table(rng, number, side, rows, flush):
+    def _table(rng, number, side, rows, disorder, flush):
         first = 10_000 * side + number * rows
         if flush:
             ts, keys, rows = np.array([START + 3600 * 10**6]), np.array([10**6 * (1 + side)]), 1
             first = FLUSH + number
         else:
             low = START + number * 5 * 10**6
-            ts = rng.integers(low - 4 * 10**6, low + 5 * 10**6, rows)
+            ts = rng.integers(low - disorder, low + 5 * 10**6, rows)
             keys = np.where(rng.random(rows) < 0.2, 500, rng.integers(0, 1000, rows))
         nulls = rng.random(rows) < (0 if flush else 0.03)
         return pa.table(

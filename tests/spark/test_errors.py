@@ -130,7 +130,7 @@ def test_times(stream, batch, refused):
     def window(time, before="1s", late="1s"):
         return sj.interval(before, before, time=time, lateness=late)
 
-    one, stamp = stream(), "the time of a stream on Spark is a timestamp, cast it"
+    one, stamp = stream(), "the time of a stream on Spark is a timestamp, give withColumn("
     refused(SchemaError, "column 'when'", one, one, window=window("when"))
     refused(SchemaError, "column 'when'", batch(), batch(), window=window("when"))
     refused(SchemaError, "naive timestamp", one, one, window=window(("ts", "local")))

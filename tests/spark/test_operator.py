@@ -570,6 +570,7 @@ def test_two_queries_of_one_call_share_nothing(tmp_path, monkeypatch):
     second.recipe, second.text, second.workers = first.recipe, first.text, first.workers
     context = SimpleNamespace(partitionId=lambda: 0)
     monkeypatch.setattr(operator, "TaskContext", SimpleNamespace(get=lambda: context))
+    monkeypatch.setattr(operator, "_local_directory", lambda: None)  # a session of other tests has one
     for start, (cluster, query) in itertools.product((0, 100, 200), ((first, "q1"), (second, "q2"))):
         context.getLocalProperty = {"sql.streaming.queryId": query}.get
         assert cluster.origin(some(start)) == (["live_hits"] if start else [])

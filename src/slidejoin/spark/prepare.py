@@ -104,7 +104,8 @@ def routed(prepared: Prepared, route: _Route) -> DataFrame:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return route(text, number, batches)
 
-        return frame.mapInArrow(run, ROUTED)
+        plain = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))  # names may need quotes
+        return plain.mapInArrow(run, ROUTED)
 
     return side(0, prepared.left).union(side(1, prepared.right))
 
