@@ -89,12 +89,11 @@ def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
 def _run_stream(job: Job, console: Console, partitions: int | None, files_per_batch: int | None) -> Summary:
     output = job.output.absolute()
     checkpoint = output.with_name(output.name + ".checkpoint")
-    if job.overwrite:
-        pass  # what is there goes when all has been checked
-    elif checkpoint.exists():
-        console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
-    else:
-        check_free(output, overwrite=False)
+    if not job.overwrite:  # else what is there goes when all has been checked
+        if checkpoint.exists():
+            console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
+        else:
+            check_free(output, overwrite=False)
     console.print("starting Spark", highlight=False)
     with local_session("slidejoin run") as session:
         begin = time.perf_counter()

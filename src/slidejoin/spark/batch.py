@@ -27,7 +27,6 @@ from slidejoin.spark.output import pushed, results
 from slidejoin.spark.prepare import Prepared, routed
 from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing
-from slidejoin.window_join import WindowJoin
 
 LIMIT = 2**26  # bytes of a side of a group in memory
 SLICE = 2**14  # home rows of a slice, at least
@@ -83,15 +82,13 @@ def _join_group(plan: Recipe, routing: Routing, members: Iterator[_Blob]) -> Ite
 
 def _join_block(plan: Recipe, routing: Routing, block: pa.Table, other: "_Spool") -> Iterator[pa.Table]:
     """Join home rows with all rows of the other side."""
-    home, spec = routing.home, routing.bound.spec
+    home = routing.home
     before, after = plan.time.before, plan.time.after
     # A partner of a home row is between so much earlier and so much later.
     earlier, later = (before, after) if home == 0 else (after, before)
     joins = []
     for rows, first, last in _slices(*_by_time(plan, block, home), before + after):
-        join = WindowJoin(
-            spec.on, spec.window, spec.how, order="none", suffixes=spec.suffixes, schemas=plan.schemas
-        )
+        join = plan.new_join(routing)
         yield join.push(**{SIDES[home]: rows})
         joins.append((join, first - earlier, last + later))
     for chunk in other.blocks():

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 
 from slidejoin.plan import Explanation, plan
 from slidejoin.predicate import Predicate
+from slidejoin.spark import batch
 from slidejoin.spark.prepare import Prepared, prepare
 from slidejoin.window import Interval, Window, format_duration
 
@@ -51,7 +52,8 @@ def explain(
         lines.append(("state", _state(prepared, rate)))
         lines.append(("latency", _latency(prepared, how)))
     else:
-        lines.append(("memory", "64 MB of each side of a group, the rest in files; none is kept"))
+        megabytes = batch.LIMIT // 2**20
+        lines.append(("memory", f"{megabytes} MB of each side of a group, the rest in files; none is kept"))
     return Explanation(lines)
 
 

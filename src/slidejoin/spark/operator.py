@@ -25,8 +25,8 @@ from slidejoin.spark import blobs, recipe
 from slidejoin.spark.cache import ChunkFiles, LiveJoins
 from slidejoin.spark.kept import GroupState, Kept
 from slidejoin.spark.output import late_rows, pushed, results
+from slidejoin.spark.route import Routing
 from slidejoin.spark.tasks import GUARD
-from slidejoin.spec import JoinSpec
 from slidejoin.window_join import WindowJoin
 
 # What comes out of a group in a micro-batch: rows with blobs of results, and a last one with its figures.
@@ -99,7 +99,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
             return
         group = self._numbers[id_]
         routing, second = self._recipe.half(group)
-        join, origin = self._take_up(group, kept, routing.bound.spec)
+        join, origin = self._take_up(group, kept, routing)
         before = join.stats
         handed_out = 0
         for found in self._results(join, watermark, tables):
@@ -138,18 +138,10 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         for side, table in enumerate(tables):
             yield from pushed(join, side, table)
 
-    def _take_up(self, group: int, kept: Kept | None, spec: JoinSpec) -> tuple[WindowJoin, str]:
+    def _take_up(self, group: int, kept: Kept | None, routing: Routing) -> tuple[WindowJoin, str]:
         """The join of a group as its state has it, and where it was found."""
         if kept is None:
-            new = WindowJoin(
-                spec.on,
-                spec.window,
-                spec.how,
-                order="none",
-                suffixes=spec.suffixes,
-                schemas=self._recipe.schemas,
-            )
-            return new, "new"
+            return self._recipe.new_join(routing), "new"
         live = _joins.take((self._query, group), kept.token)
         if live is not None:
             return live, "live_hits"

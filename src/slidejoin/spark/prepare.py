@@ -1,4 +1,7 @@
-"""The arguments of a distributed join, checked: every error about them is raised here, at the call."""
+"""The arguments of a distributed join, checked: every error about them is raised here, at the call.
+
+:func:`prepare` makes a :class:`Prepared` of them; :func:`routed` is its first step, for streams and batches.
+"""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -79,8 +82,8 @@ def prepare(
     groups, shuffle = _partitions(left, partitions)
     settings = left.sparkSession.conf
     # Every row that comes out unmatched has one home, so a full join is two.
-    types_of = (how,) if how != "full" else ("left", "right")
-    routings = tuple(Routing(bind(replace(grouped, how=how), *schemas), how, groups) for how in types_of)
+    halves = ("left", "right") if how == "full" else (how,)
+    routings = tuple(Routing(bind(replace(grouped, how=half), *schemas), half, groups) for half in halves)
     recipe = Recipe(
         name=uuid.uuid4().hex,
         routings=routings,

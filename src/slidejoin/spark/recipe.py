@@ -20,6 +20,7 @@ from slidejoin.result import output_schema
 from slidejoin.spark.route import Routing
 from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval
+from slidejoin.window_join import WindowJoin
 
 VERSION = 1  # of the state in a checkpoint
 LATE = "late"
@@ -71,6 +72,13 @@ class Recipe:
     def spec(self) -> JoinSpec:
         """The join that its groups run."""
         return self.routing.bound.spec
+
+    def new_join(self, routing: Routing) -> WindowJoin:
+        """The join of a group that has no rows yet."""
+        spec = routing.bound.spec
+        return WindowJoin(
+            spec.on, spec.window, spec.how, order="none", suffixes=spec.suffixes, schemas=self.schemas
+        )
 
     def half(self, group: int) -> tuple[Routing, bool]:
         """The routing of a group by its number, and whether only rows without a partner are wanted of it."""
