@@ -1,6 +1,7 @@
 """The Spark benchmark in its smallest form, and what its figures rest on."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -30,8 +31,11 @@ def skip_without_java():
         pytest.skip(str(error))
 
 
+@pytest.mark.skipif(
+    os.environ.get("SLIDEJOIN_TESTS") != "long", reason="SLIDEJOIN_TESTS=long: a minute, most of it Spark's"
+)
 def test_smoke_run_fills_the_whole_table(tmp_path):
-    """Slow (half a minute): it starts Spark, seven streaming queries and a restart, as the full run does."""
+    """It starts Spark, seven streaming queries and a restart, as the full run does."""
     skip_without_java()
     file = tmp_path / "spark.json"
     # In a process of its own: a session of other tests, with other settings, may be alive in this one.

@@ -48,10 +48,10 @@ def batches(rows, size):
     return table.to_batches(max_chunksize=size)
 
 
-@pytest.mark.parametrize(("limit", "length"), [(1, 1), (3000, 7), (2**26, 2**14)])
-def test_groups_of_any_size(spark, tmp_path, monkeypatch, limit, length):
-    monkeypatch.setattr(batch, "LIMIT", limit)
-    monkeypatch.setattr(batch, "SLICE", length)
+LIMITS = ((1, 1), (3000, 7), (2**26, 2**14))
+
+
+def test_groups_of_any_size(spark, tmp_path, monkeypatch):
     made, real = [], tempfile.TemporaryFile
 
     def file(*args, **options):
@@ -63,10 +63,15 @@ def test_groups_of_any_size(spark, tmp_path, monkeypatch, limit, length):
     for number, (name, how) in enumerate(itertools.product(CONDITIONS, HOWS)):
         on, window = CONDITIONS[name][0], WINDOWS[number % len(WINDOWS)]
         recipe, text, rows = grouped(spark, tmp_path / str(number), streams, on, window, how)
-        found = list(batch.join_groups(text, iter(batches(rows, 5))))
-        assert_same(pa.Table.from_batches(found, recipe.output), embedded_whole(streams, on, window, how))
-    assert bool(made) == (limit < 10**4), "files only where memory does not do"
-    assert all(file.closed for file in made)
+        expected = embedded_whole(streams, on, window, how)
+        for limit, length in LIMITS:
+            monkeypatch.setattr(batch, "LIMIT", limit)
+            monkeypatch.setattr(batch, "SLICE", length)
+            made.clear()
+            found = list(batch.join_groups(text, iter(batches(rows, 5))))
+            assert_same(pa.Table.from_batches(found, recipe.output), expected)
+            assert bool(made) == (limit < 10**4), "files only where memory does not do"
+            assert all(file.closed for file in made)
 
 
 def test_rows_that_are_not_sorted_are_refused(spark, tmp_path):

@@ -3,12 +3,8 @@
 import itertools
 import json
 import math
-import os
 import pathlib
 import re
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
@@ -649,33 +645,13 @@ def test_group_ids_of_nothing():
         group_ids(0, 8)
 
 
-ON_SPARK = """
-import json, sys
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, hash, spark_partition_id
-builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-for name in ("host", "bindAddress"):
-    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
-spark = builder.getOrCreate()
-ids = json.loads(sys.argv[1])
-rows = spark.sql(f"select id from values {','.join(f'({each})' for each in ids)} as t(id)")
-rows = rows.repartition(5, "id").select("id", hash("id"), spark_partition_id())
-print(json.dumps([list(row) for row in rows.collect()]))
-spark.stop()
-"""
+def test_spark_agrees(spark):
+    from pyspark.sql import functions as F  # noqa: N812
 
-
-def test_spark_agrees():
-    pytest.importorskip("pyspark")
-    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-        pytest.skip("no Java")
     ids = group_ids(12, 5)
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    run = subprocess.run(
-        [sys.executable, "-c", ON_SPARK, json.dumps(ids)],
-        env=environment, capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
-    found = {number: (hashed, place) for number, hashed, place in json.loads(run.stdout.splitlines()[-1])}
+    rows = spark.sql(f"select id from values {','.join(f'({each})' for each in ids)} as t(id)")
+    rows = rows.repartition(5, "id").select("id", F.hash("id"), F.spark_partition_id())
+    found = {number: (hashed, place) for number, hashed, place in rows.collect()}
     assert found == {number: (spark_hash(number), i % 5) for i, number in enumerate(ids)}
 
 
