@@ -1,6 +1,7 @@
 """Snapshots as their users meet them: notes, chunks, refused arguments."""
 
 import copy
+import os
 import pickle
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin import state
+
+LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 
 
 def joined(rows=3):
@@ -29,9 +32,11 @@ def test_a_note_is_kept_with_the_state():
 
 def test_small_increments_do_not_pile_up():
     """Chunks of one size become one: a few dozen for thousands of increments, rows written a few times."""
-    join, kept, token = sj.WindowJoin(sj.equal("id"), sj.rows(5000)), {}, None
+    increments = 3000 if LONG else 1000
+    rows = 2 * increments
+    join, kept, token = sj.WindowJoin(sj.equal("id"), sj.rows(rows * 5 // 6)), {}, None
     written = 0
-    for i in range(3000):
+    for i in range(increments):
         join.push(left={"id": [i, i]})
         new = join.snapshot_since(token)
         token = new.token
@@ -42,10 +47,10 @@ def test_small_increments_do_not_pile_up():
             del kept[name]
         assert set(kept) == set(new.alive)
         assert len(kept) < 60
-    assert 6000 <= written < 6 * 6000
+    assert rows <= written < 6 * rows
     again = sj.WindowJoin.restore(new.head, chunks=kept)
     again.check()
-    assert again.push(right={"id": [2999, 2, 600]}).num_rows == 4
+    assert again.push(right={"id": [increments - 1, 2, increments // 5]}).num_rows == 4
 
 
 def test_a_new_beginning_names_the_old_chunks():

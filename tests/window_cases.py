@@ -529,19 +529,31 @@ def scripts(draw, *, min_size=0, max_size=60, start=0, **options):
 
 
 def run(
-    spec, rows, *, splits=(), level=None, known=True, one_sided=False, probes=(), checked=True, **options
+    spec,
+    rows,
+    *,
+    splits=(),
+    level=None,
+    known=True,
+    one_sided=False,
+    probes=(),
+    checked=True,
+    made=None,
+    **options,
 ):
     """Results (numbers of rows) of a whole run and its end, and the counters before the end.
 
     Rows are pushed in parts that end at the given places; those whose numbers are in `probes` only probe.
+    `made` are the batches of these parts where several runs share them.
     """
     with isa.use(level or isa.current()):
         join = spec.join(known=known, **options)
         found = []
-        edges = [0, *sorted(splits), len(rows)]
-        for start, stop in itertools.pairwise(edges):
-            part = rows[start:stop], range(start, stop)
-            found += push(spec, join, *part, one_sided=one_sided, probes=probes)
+        if made is None:
+            made = parts(spec, rows, splits=splits, one_sided=one_sided, probes=probes)
+        for part in made:
+            for batch, given in part:
+                found += id_pairs(spec, join.push(*batch, **given))
             if checked:
                 join.check()
         stats = counters(spec, join.stats)
@@ -549,29 +561,45 @@ def run(
     return found, stats
 
 
-def push(spec, join, rows, ids, *, one_sided=False, probes=()):
-    """Push rows in the order of their arrival, in as few batches as one side and one `store` allow."""
+def parts(spec, rows, *, splits=(), one_sided=False, probes=()):
+    """The batches of each part of a run; neither join type nor order nor index changes them."""
+    edges = [0, *sorted(splits), len(rows)]
+    return [
+        batches(spec, rows[start:stop], range(start, stop), one_sided=one_sided, probes=probes)
+        for start, stop in itertools.pairwise(edges)
+    ]
+
+
+def push(spec, join, rows, ids, *, probes=()):
+    """Push rows in the order of their arrival: their results."""
+    found = []
+    for batch, given in batches(spec, rows, ids, probes=probes):
+        found += id_pairs(spec, join.push(*batch, **given))
+    return found
+
+
+def batches(spec, rows, ids, *, one_sided=False, probes=()):
+    """Arguments of pushes of rows as they arrive, as few as one side and one `store` allow."""
 
     def batch_of(item):
         row, number = item
         return row.side if one_sided else None, number not in probes
 
     numbered = list(zip(rows, ids, strict=True))
-    parts = [(key, list(group)) for key, group in itertools.groupby(numbered, key=batch_of)]
-    if not parts and not one_sided:
-        parts = [((None, True), [])]  # an empty batch
-    found = []
-    for (side, store), part in parts:
-        batch = [row for row, _ in part], [number for _, number in part]
+    groups = [(key, list(group)) for key, group in itertools.groupby(numbered, key=batch_of)]
+    if not groups and not one_sided:
+        groups = [((None, True), [])]  # an empty batch
+    made = []
+    for (side, store), group in groups:
+        batch = [row for row, _ in group], [number for _, number in group]
         options = {} if store else {"store": False}
         if spec.self_join:
-            result = join.push(spec.table(0, *batch), **options)
+            made.append(([spec.table(0, *batch)], options))
         elif side is None:
-            result = join.push(arrivals=spec.arrivals(*batch), **options)
+            made.append(([], {"arrivals": spec.arrivals(*batch), **options}))
         else:
-            result = join.push(**{SIDES[side]: spec.table(side, *batch)}, **options)
-        found += id_pairs(spec, result)
-    return found
+            made.append(([], {SIDES[side]: spec.table(side, *batch), **options}))
+    return made
 
 
 def expected(spec, rows, *, probes=()):

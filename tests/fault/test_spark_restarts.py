@@ -1,6 +1,7 @@
 """Restarts of a query on Spark: replayed micro-batches, another join on its checkpoint, another session."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ pytest.importorskip("pyspark")
 
 from fault.spark_runs import BUSY, Driver, Streams, difference, output
 
+LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 SCRIPT = Path(__file__).with_name("spark_restarts.py")
 OF_ANOTHER_JOIN = {  # what the error names, and how to mend it
     "predicate": ["its join: band('k', within=3)", "now: band('k', within=4)", "call join as before"],
@@ -23,7 +25,7 @@ OF_ANOTHER_JOIN = {  # what the error names, and how to mend it
 
 
 def test_restarts(tmp_path):
-    streams = Streams(tmp_path / "waiting")
+    streams = Streams(tmp_path / "waiting", batches=6 if LONG else 4)
     rest = list(range(4, len(streams.tables[0])))
     settings = {"data": str(tmp_path / "data"), "waiting": str(tmp_path / "waiting"), "rest": rest}
     for _ in range(3):

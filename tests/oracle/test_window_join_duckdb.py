@@ -1,11 +1,12 @@
-"""DuckDB computes the same joins in SQL: up to 10^5 rows, and small ones three-way with the reference.
+"""DuckDB computes the same joins in SQL: many rows, and few ones three-way with the reference.
 
 SQL knows no arrivals: windows become conditions on numbers of rows and on timestamps. Conditions are written
-so that DuckDB has a hash or a range join for them.
+so that DuckDB has a hash or a range join for them. SLIDEJOIN_TESTS=long has 10^5 rows.
 """
 
 import itertools
 import math
+import os
 import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from cases import INDEXES
-from window_cases import KINDS, TIMES, Condition, Row, Spec, expected, run
+from window_cases import KINDS, TIMES, Condition, Row, Spec, expected, parts, run
 
 from slidejoin import reference
 from slidejoin.reference import Interval, Rows, Within
 
+LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
+MANY = 100_000 if LONG else 30_000
 ALL = Rows(2**30, 2**30)
 SIGNS = {
     "equal": "=",
@@ -173,8 +176,9 @@ def ordered(left, right):
 def check(database, spec, rows, *, splits=(), with_reference=False):
     """Compare, and return the number of pairs."""
     wanted, late = by_duckdb(database, spec, rows)
+    made = parts(spec, rows, splits=splits)
     for index in INDEXES if len(rows) < 5000 else ("b-tree",):
-        found, stats = run(spec, rows, splits=splits, index=index, one_sided=False)
+        found, stats = run(spec, rows, made=made, index=index)
         pairs = ordered(*np.array(found, np.int64).reshape(-1, 2).T)
         np.testing.assert_array_equal(pairs, wanted)
         assert stats["late_left"] + stats["late_right"] == late
@@ -315,14 +319,14 @@ CONJUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("parts", CONJUNCTIONS.values(), ids=CONJUNCTIONS)
+@pytest.mark.parametrize("conjuncts", CONJUNCTIONS.values(), ids=CONJUNCTIONS)
 @pytest.mark.parametrize(
     "window", [ALL, Rows(40, 25), Within(60), Interval(30, 50, 10**6), Interval(30, 50, 10)], ids=str
 )
-def test_conjunctions_and_windows(database, parts, window):
+def test_conjunctions_and_windows(database, conjuncts, window):
     """Interval windows are ranges of time; with little lateness the late rows are missing on both sides."""
     on, inputs = [], []
-    for op, name in parts:
+    for op, name in conjuncts:
         on.append(Condition(op, name, (narrow(name),) if op == "band" else ()))
         inputs.append(replace(INPUTS[name], spread=0.02 if op in ("equal", "band") else 1))
     disorder = 40 if isinstance(window, Interval) else 0
@@ -363,11 +367,11 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("parts", LARGE.values(), ids=LARGE)
-def test_a_hundred_thousand_rows(database, parts):
-    conjuncts, window = parts
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE)
+def test_many_rows(database, case):
+    conjuncts, window = case
     on = tuple(Condition(op, name, (narrow(name),) if op == "band" else ()) for op, name in conjuncts)
     spec = Spec(on, window, one_name=False)
     inputs = [replace(INPUTS[name], spread=0.001) if len(on) > 1 else INPUTS[name] for _, name in conjuncts]
-    rows = stream(inputs, 100_000, 5, disorder=30 if isinstance(window, Interval) else 0)
-    assert check(database, spec, rows, splits=range(8192, 100_000, 8192)) > 1000
+    rows = stream(inputs, MANY, 5, disorder=30 if isinstance(window, Interval) else 0)
+    assert check(database, spec, rows, splits=range(8192, MANY, 8192)) > 1000

@@ -1,14 +1,18 @@
 """The same promise on streams long enough for structures to grow, shrink and turn over."""
 
+import os
+
 from cases import GROUPS, INDEXES, bulk_cases, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slidejoin import isa
 
+LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
+
 
 @given(bulk_cases(), st.data())
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // (2 if LONG else 5))
 def test_index_group_level_and_batches(case, data):
     wanted, stats = run(case, index="nested-loop", group=1, level="portable", checked=False)
     for _ in range(4):

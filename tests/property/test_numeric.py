@@ -1,11 +1,12 @@
 """The first promise: index, batches, groups and machine decide speed, never pairs."""
 
+import functools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import GROUPS, INDEXES, Case, cases, expected, pairs, run
+from cases import GROUPS, INDEXES, Case, cases, expected, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,15 +136,13 @@ def test_a_wider_band_finds_no_less(case, more):
     assert unordered(run(case)[0]) <= unordered(run(wider)[0])
 
 
-@pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize(
-    "shape", ["uniform", "equal", "two", "rising", "falling", "sawtooth", "drift", "ends"]
-)
-def test_long_streams_of_every_shape(index, group, shape):
-    """Enough tuples for the tree to grow, shrink and turn over several times."""
+WINDOW, PART = 700, 1111
+
+
+@functools.cache
+def stream_of(shape, n=6000):
+    """Sides, keys and bounds; the pairs of each part by the plainest join, and how many there are in all."""
     rng = np.random.default_rng(len(shape))
-    n, window = 6000, 700
     steps = np.arange(n)
     keys = {
         "uniform": rng.integers(-(2**31), 2**31, n),
@@ -156,14 +155,26 @@ def test_long_streams_of_every_shape(index, group, shape):
         "ends": np.where(rng.random(n) < 0.5, -(2**31), 2**31 - 1),
     }[shape].astype(np.int32)
     sides = (rng.random(n) < 0.4).astype(np.uint8)
-    lower, upper = (-(2**22), 2**22) if shape == "uniform" else (-4, 9)
-    join = sj.NumericJoin(window, lower, upper, np.int32, index=index, group=group)
-    plain = sj.NumericJoin(window, lower, upper, np.int32, index="nested-loop", group=1)
-    for start in range(0, n, 1111):
-        part = slice(start, start + 1111)
-        assert pairs(join.push(sides[part], keys[part])) == pairs(plain.push(sides[part], keys[part]))
+    bounds = (-(2**22), 2**22) if shape == "uniform" else (-4, 9)
+    plain = sj.NumericJoin(WINDOW, *bounds, np.int32, index="nested-loop", group=1)
+    parts = [slice(start, start + PART) for start in range(0, n, PART)]
+    wanted = [(part, plain.push(sides[part], keys[part])) for part in parts]
+    return sides, keys, bounds, wanted, by_numpy(sides, keys, WINDOW, *bounds)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "shape", ["uniform", "equal", "two", "rising", "falling", "sawtooth", "drift", "ends"]
+)
+def test_long_streams_of_every_shape(index, group, shape):
+    """Enough tuples for the tree to grow, shrink and turn over several times."""
+    sides, keys, bounds, wanted, matches = stream_of(shape)
+    join = sj.NumericJoin(WINDOW, *bounds, np.int32, index=index, group=group)
+    for part, pairs_of_part in wanted:
+        np.testing.assert_array_equal(join.push(sides[part], keys[part]), pairs_of_part)
         join.check()
-    assert join.stats["matches"] == by_numpy(sides, keys, window, lower, upper)
+    assert join.stats["matches"] == matches
 
 
 def by_numpy(sides, keys, window, lower, upper):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-from property.test_window_join_machine import IDLE_AFTER, Machine
+from property.test_window_join_machine import IDLE_AFTER, LONG, Machine
 from window_cases import HOWS, SIDES, counters, id_pairs, ids_of, specs
 
 import slidejoin as sj
@@ -352,7 +352,9 @@ def test_a_side_at_rest_stays_so(again):
     assert join.stats["watermark"] == 19
 
 
-EFFORT = settings(max_examples=max(settings().max_examples * 6 // 10, 10), stateful_step_count=20)
+EFFORT = settings(
+    max_examples=max(settings().max_examples * (6 if LONG else 3) // 10, 10), stateful_step_count=20
+)
 TestRecovery, TestRecoveryOfTypes = Recovery.TestCase, TypesRecovery.TestCase
 TestEarlyRecovery = EarlyRecovery.TestCase
 TestRecovery.settings = TestRecoveryOfTypes.settings = TestEarlyRecovery.settings = EFFORT

@@ -2,12 +2,13 @@
 
 import copy
 import itertools
+import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from window_cases import HOWS, LEFT_ONLY, SIDES, TIMES, Model, Row, Spec, counters, id_pairs, specs, values_of
 
@@ -20,6 +21,8 @@ KEYS = [(0, "a"), (0, "aa"), (0, "b"), (1, "a"), (1, "c d")]
 FEW = KEYS[0], KEYS[2], KEYS[3]  # sources that are open all the time would hold everything back
 KINDS = ("int8", "string", "float64", "int8, int32", "texts", "dictionary")
 IDLE_AFTER = 1000
+LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
+EFFORT = settings(max_examples=settings().max_examples // (1 if LONG else 2))
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,7 @@ def perform(feed, times, data):
         feed.end(what, key)
 
 
+@EFFORT
 @given(timed(), st.booleans(), st.sets(st.sampled_from(FEW), min_size=1), st.data())
 def test_equals_the_reference(spec, known, opened, data):
     feed, times = Feed(spec, [known, known]), Times(spec)
@@ -304,6 +308,7 @@ def run_sources(spec, rows, data, *, restarts):
     return found, stats_at_end
 
 
+@EFFORT
 @given(timed(), st.data())
 def test_interleavings_batches_and_restarts_never_matter(spec, data):
     spec = TimedSpec(**{**vars(spec), "order": "full"})

@@ -1,6 +1,7 @@
 """Index, batches, form of the input and machine decide speed, never pairs; symmetries of joins hold."""
 
 import dataclasses
+import functools
 import itertools
 import random
 from collections import Counter
@@ -24,6 +25,7 @@ from window_cases import (
     Spec,
     expected,
     id_pairs,
+    parts,
     run,
     scripts,
 )
@@ -47,9 +49,10 @@ def flat(chunks):
 def test_equals_the_reference_with_every_index(script):
     spec, rows = script
     wanted, wanted_counters = expected(spec, rows)
+    made = parts(spec, rows)
     for index in INDEXES:
         for order in ORDERS:
-            found, stats = run(spec, rows, index=index, order=order)
+            found, stats = run(spec, rows, made=made, index=index, order=order)
             assert reference.agrees(found, wanted, order), (index, order)
             assert stats == wanted_counters
 
@@ -78,9 +81,10 @@ def test_one_sided_batches_say_the_same_as_arrivals(script, data):
 def test_any_instruction_set(script):
     spec, rows = script
     spec = dataclasses.replace(spec, order="full")
-    wanted = run(spec, rows, level="portable", index="nested-loop", checked=False)
+    made = parts(spec, rows)
+    wanted = run(spec, rows, level="portable", index="nested-loop", made=made, checked=False)
     for level, index in itertools.product(isa.available(), INDEXES):
-        assert run(spec, rows, level=level, index=index, checked=False) == wanted, (level, index)
+        assert run(spec, rows, level=level, index=index, made=made, checked=False) == wanted, (level, index)
 
 
 def mirrored(spec):
@@ -285,8 +289,9 @@ def test_long_streams(window, self_join):
     spec = Spec(on, window, "us", self_join)
     wanted, counters = expected(spec, rows)
     sizes = {"one": (), "odd": range(37, 900, 37), "big": (1, 800, 801)}
-    for index, order, (name, splits) in itertools.product(INDEXES, ORDERS, sizes.items()):
-        found, stats = run(spec, rows, splits=splits, index=index, order=order, checked=name == "odd")
+    batches = {name: parts(spec, rows, splits=splits) for name, splits in sizes.items()}
+    for index, order, (name, made) in itertools.product(INDEXES, ORDERS, batches.items()):
+        found, stats = run(spec, rows, made=made, index=index, order=order, checked=name == "odd")
         assert reference.agrees(found, wanted, order), (index, order, name)
         assert stats == counters
     assert counters["matches"] > 300
@@ -295,9 +300,10 @@ def test_long_streams(window, self_join):
 # --- Rows that stay long among rows that leave: positions are given anew ---
 
 
-def as_columns(n, seed, *, far, nulls):
+@functools.cache
+def as_columns(nulls, n=24_000, far=400):
     """Arrivals of both sides; one row in `far` lives very long, some keys and times are null."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(7)
     times = np.arange(n) // 2 + rng.integers(0, 6, n)
     times[rng.integers(0, n, n // far)] += 30_000
     missing = rng.random(n) < nulls
@@ -317,8 +323,8 @@ def as_columns(n, seed, *, far, nulls):
 @pytest.mark.parametrize("advances", ["by hand", "never"])
 def test_long_lives_and_many_nulls(index, self_join, nulls, advances):
     """Most rows leave soon, a few stay: against an SQL join of the same rows."""
-    n = 24_000
-    rows = as_columns(n, 7, far=400, nulls=nulls)
+    rows = as_columns(nulls)
+    n = rows.num_rows
     join = sj.WindowJoin(
         sj.equal("k") & sj.band("n", within=2**40),
         sj.interval(20, 30, time="ts"),
@@ -335,16 +341,17 @@ def test_long_lives_and_many_nulls(index, self_join, nulls, advances):
             join.advance(start // 2 - 200)
         join.check()
     assert join.stats["late_left"] == join.stats["late_right"] == 0
-    assert sorted(found) == by_sql(rows, self_join)
+    assert sorted(found) == by_sql(nulls, self_join)
     assert join.stats["matches"] == len(found) > 100
     if advances == "by hand":  # few of all rows are left, and they take little room
         assert 20 < join.stats["stored_left"] < n / 8
 
 
-def by_sql(rows, self_join):
+@functools.cache
+def by_sql(nulls, self_join):
     """The pairs that a window of event time has when no row is late."""
     with duckdb.connect() as database:
-        database.register("rows", rows)
+        database.register("rows", as_columns(nulls))
         gap = "r.ts - l.ts BETWEEN -20 AND 30"
         if self_join:  # the earlier row is left where it holds both ways
             other = "l.ts - r.ts BETWEEN -20 AND 30"

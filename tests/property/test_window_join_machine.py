@@ -1,5 +1,6 @@
 """A join and the reference live side by side; after every step they agree on results, counters and state."""
 
+import os
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from window_cases import HOWS, LEFT_ONLY, SIDES, Clock, Model, Row, counters, id
 import slidejoin as sj
 from slidejoin import reference
 
+LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 IDLE_AFTER = 1000
 STORES = st.sampled_from([True, True, True, False])
 
@@ -228,7 +230,7 @@ class TypesMachine(Machine):
         self.begin(spec, idle, known, start)
 
 
-EFFORT = settings(max_examples=max(settings().max_examples // 2, 10), stateful_step_count=20)
+EFFORT = settings(max_examples=max(settings().max_examples // (2 if LONG else 3), 10), stateful_step_count=20)
 TestEveryWindow, TestEventTime = Machine.TestCase, EventMachine.TestCase
 TestEveryType = TypesMachine.TestCase
 TestEveryWindow.settings = TestEventTime.settings = TestEveryType.settings = EFFORT

@@ -11,8 +11,8 @@ from slidejoin.errors import StateError
 
 pytest.importorskip("pyspark")
 
-from spark.streams import HOWS, Streams, assert_same, embedded_whole, random_streams
-from spark.test_spark_oracle import CONDITIONS
+from spark.streams import LONG, Streams, assert_same, embedded_whole, random_streams
+from spark.test_spark_oracle import CONDITIONS, JOINS
 
 from slidejoin.spark import batch, tasks
 from slidejoin.spark.prepare import prepare
@@ -59,8 +59,8 @@ def test_groups_of_any_size(spark, tmp_path, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", file)
-    streams = random_streams(seed=91, rows=60)
-    for number, (name, how) in enumerate(itertools.product(CONDITIONS, HOWS)):
+    streams = random_streams(seed=91, rows=60 if LONG else 30)
+    for number, (name, how) in enumerate(JOINS):
         on, window = CONDITIONS[name][0], WINDOWS[number % len(WINDOWS)]
         recipe, text, rows = grouped(spark, tmp_path / str(number), streams, on, window, how)
         expected = embedded_whole(streams, on, window, how)

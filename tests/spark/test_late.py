@@ -10,7 +10,19 @@ import slidejoin as sj
 
 pytest.importorskip("pyspark")
 
-from spark.streams import LONG, SECOND, Streams, assert_same, counted, embedded, random_streams, run, times
+from spark.streams import (
+    LONG,
+    SECOND,
+    Streams,
+    assert_same,
+    combined,
+    counted,
+    embedded,
+    parts,
+    random_streams,
+    run,
+    times,
+)
 
 from slidejoin.spark import join, metrics
 
@@ -28,32 +40,43 @@ def with_late(truth, how):
     return pa.concat_tables(parts)
 
 
-JOINS = [
-    (sj.less("x"), "left_semi", 3),  # right rows are copied to all groups, and do not come out
-    (sj.band("k", within=3), "full", 2),  # every row goes to groups of both halves
+# (partitions, joins) of one query each.
+QUERIES = [
+    (
+        3,
+        {
+            "left_semi": sj.less("x"),  # right rows are copied to all groups, and do not come out
+            "full": sj.band("k", within=3),  # every row goes to groups of both halves
+        },
+    )
 ]
 if LONG:
-    JOINS += [(sj.less("x"), "inner", 8), (sj.bands("k", ranges=[(-500, -400), (0, 1)]), "right", 8)]
+    QUERIES += [(8, {"inner": sj.less("x"), "right": sj.bands("k", ranges=[(-500, -400), (0, 1)])})]
 
 
-@pytest.mark.parametrize(("on", "how", "partitions"), JOINS)
-def test_late_rows_count_once_and_come_out_once(spark, tmp_path, on, how, partitions):
+@pytest.mark.parametrize(("partitions", "joins"), QUERIES)
+def test_late_rows_count_once_and_come_out_once(spark, tmp_path, partitions, joins):
     streams = random_streams(seed=21)
     window = sj.interval("1s", "1s", time="ts", lateness="3s", late="return")
-    truth = embedded(streams, on, window, how)
-    late = [len(table) for table in truth.late]
-    assert min(late) > 5
-    joined = join(*streams.write(tmp_path / "in").read(spark), on, window, how, partitions=partitions)
-    assert joined.columns[-1] == "late"
-    result, query = run(joined, tmp_path)
-    assert_same(result, with_late(truth, how))
+    files = streams.write(tmp_path / "in")
+    frames = {
+        how: join(*files.read(spark), on, window, how, partitions=partitions) for how, on in joins.items()
+    }
+    rows, query = run(combined(frames), tmp_path)
+    figures = metrics(query)["joins"].values()
+    assert len(figures) == len(joins)
+    for how, result in parts(rows, frames).items():
+        truth = embedded(streams, joins[how], window, how)
+        late = [len(table) for table in truth.late]
+        assert min(late) > 5
+        assert frames[how].columns[-1] == "late"
+        assert_same(result, with_late(truth, how))
 
-    ((_, figures),) = metrics(query)["joins"].items()
-    total = figures["total"]
-    assert [total["late_left"], total["late_right"]] == late
-    assert total["rows_left"] == total["rows_right"] == sum(len(table) for table in streams.left)
-    assert total["matches"] == truth.stats[-1]["matches"]
-    assert total["results"] == result.num_rows
+        # Which figures are this join's is told by their matches.
+        (total,) = (f["total"] for f in figures if f["total"]["matches"] == truth.stats[-1]["matches"])
+        assert [total["late_left"], total["late_right"]] == late
+        assert total["rows_left"] == total["rows_right"] == sum(len(table) for table in streams.left)
+        assert total["results"] == result.num_rows
 
 
 def test_a_row_is_late_at_the_watermark_and_not_a_microsecond_later(spark, tmp_path):

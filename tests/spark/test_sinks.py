@@ -12,7 +12,7 @@ import slidejoin as sj
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
-from spark.streams import SIDES, assert_same, embedded, random_streams
+from spark.streams import LONG, SIDES, assert_same, embedded, random_streams
 
 from slidejoin.spark import join, metrics
 
@@ -35,6 +35,7 @@ def test_foreach_batch(spark, tmp_path):
                 embedded(streams, ON, WINDOW, "right").table)  # fmt: skip
 
 
+@pytest.mark.skipif(not LONG, reason="SLIDEJOIN_TESTS=long: tests/fault/test_spark_restarts.py does it, too")
 def test_parquet_and_a_restart_in_another_zone(spark, tmp_path):
     """Half of the files, then the others: the same rows as without the stop. Then another join is refused."""
     streams = random_streams(seed=72, batches=4)
