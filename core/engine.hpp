@@ -18,7 +18,7 @@ const char* name(Level level);
 bool supported(Level level);  // compiled in, and this processor can run it
 
 enum class KeyType { int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64 };
-enum class IndexKind { nested_loop, b_tree };
+enum class IndexKind { nested_loop, b_tree, b_chain, ib_chain, im_tree, pim_tree, rap_table, wib_tree, bi_sort };
 enum class WindowKind { rows, time, event };
 
 struct WindowSpec {
@@ -63,10 +63,23 @@ struct IndexedSpec {
     Banded band = Banded::conjunct;
 };
 
+// Parameters of the indexes; each reads its own (docs/indexes.md). All decide speed, never results.
+struct IndexOptions {
+    std::uint32_t chain_length = 2;     // L, b-chain and ib-chain: sub-indexes of a window, with the active one
+    double merge_ratio = 0.125;         // m, im-tree and pim-tree: share of the window that is mutable
+    std::uint32_t insertion_depth = 2;  // D_I, pim-tree: level of the immutable tree where sub-trees hang
+    std::uint32_t subwindows = 8;       // rap-table, wib-tree, bi-sort: subwindows of a window
+    std::uint32_t partitions = 0;       // P, the same: of a subwindow; 0 goes by its size
+    double slack = 1.25;                // sigma, rap-table and wib-tree: room of a partition over its even share
+    std::uint32_t least = 1024;         // entries of a subwindow or a merge at least, however small the window
+    std::uint32_t buffer = 0;           // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
+};
+
 struct JoinSpec {
     std::vector<ConjunctSpec> on;
     IndexedSpec indexed;
     IndexKind index = IndexKind::b_tree;
+    IndexOptions options;
     WindowSpec window;
     bool self_join = false;
     bool sorted = true;               // an arrival's partners in the order of their positions

@@ -25,7 +25,8 @@ class NativeJoin {
                std::uint64_t left, std::uint64_t right, std::uint64_t duration, bool self_purge,
                std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
                bool sorted, std::uint32_t group, const std::string& level, std::uint32_t equalities,
-               const std::string& banded, std::tuple<bool, bool> finals)
+               const std::string& banded, std::tuple<bool, bool> finals,
+               const std::vector<std::tuple<std::string, double>>& options)
         : timed_(window != "rows"), self_join_(self_join) {
         JoinSpec spec;
         for (const auto& [key, ranges] : on) {
@@ -40,6 +41,7 @@ class NativeJoin {
         spec.finals[0] = std::get<0>(finals);
         spec.finals[1] = std::get<1>(finals);
         spec.index = find(kIndexes, index).kind;
+        for (const auto& [option, value] : options) find(kOptions, option).set(spec.options, value);
         spec.window.kind = find(kWindows, window).kind;
         spec.window.left = left;
         spec.window.right = right;

@@ -131,11 +131,13 @@ NB_MODULE(_core, m) {
         .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
                       std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
                       std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&,
-                      std::uint32_t, const std::string&, std::tuple<bool, bool>>(),
+                      std::uint32_t, const std::string&, std::tuple<bool, bool>,
+                      const std::vector<std::tuple<std::string, double>>&>(),
              nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
              "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
              "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
-             "banded"_a = "conjunct", "finals"_a = std::tuple(false, false))
+             "banded"_a = "conjunct", "finals"_a = std::tuple(false, false),
+             "options"_a = std::vector<std::tuple<std::string, double>>())
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "

@@ -6,6 +6,7 @@
 // groups and batches exact. An index may keep entries that were forgotten, for at most 2^31 positions.
 #pragma once
 
+#include "../engine.hpp"
 #include "../key.hpp"
 #include "../memory.hpp"
 #include "../simd.hpp"
@@ -26,6 +27,14 @@ struct Task {
     bool partner_is_left;
     std::size_t found_from;
     std::size_t found_to;
+};
+
+// Positions that stand together because their keys do, and do not change as long as the number is the same. A
+// result may name a part of a run instead of listing it.
+struct RunOfPositions {
+    std::uint64_t number;  // of this join's runs
+    const std::uint32_t* positions;
+    std::size_t size;
 };
 
 // Collects the relative positions of matches.
@@ -55,6 +64,12 @@ class MatchList {
         size_ += select_entries(keys, positions, count, interval, visible, found_.data() + size_);
     }
 
+    // Positions [from, to) of a run, all of them visible.
+    void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
+        found_.reserve(size_ + (to - from), size_);
+        for (std::size_t i = from; i < to; ++i) found_[size_++] = visible.relative(run.positions[i]);
+    }
+
   private:
     Buffer<std::uint32_t> found_;
     std::size_t size_ = 0;
@@ -81,6 +96,8 @@ class MatchCount {
         size_ += tally_entries(keys, positions, count, interval, visible);
     }
 
+    void run(const RunOfPositions&, std::size_t from, std::size_t to, Visible) { size_ += to - from; }
+
   private:
     std::size_t size_ = 0;
 };
@@ -88,6 +105,7 @@ class MatchCount {
 template <class I, class Key>
 concept WindowIndex = requires(I index, const I constant, Key key, std::uint32_t position,
                                Interval<Key> interval, Visible visible, MatchList list, MatchCount count) {
+    I(IndexOptions{});
     index.insert(key, position);
     constant.probe(interval, visible, list);
     constant.probe(interval, visible, count);
@@ -115,10 +133,13 @@ inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t coun
     for (std::size_t i = 0; i < count; ++i) index.insert(entries[i].key, entries[i].value);
 }
 
-// Probes the tasks whose numbers `order` lists, a group at a time where the index can (probe_group).
+// Probes the tasks whose numbers `order` lists: sorted ones in one pass where the index knows how
+// (probe_sorted), else a group at a time (probe_group).
 template <class Key, class Index, class Matches>
 inline void probe_all(const Index& index, Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
-                      Matches& matches) {
+                      bool sorted, Matches& matches) {
+    if constexpr (requires { index.probe_sorted(tasks, order, count, matches); })
+        if (sorted) return index.probe_sorted(tasks, order, count, matches);
     if constexpr (requires { index.probe_group(tasks, order, count, matches); }) {
         if (count > 1) {
             for (std::size_t i = 0; i < count; i += kGroup)

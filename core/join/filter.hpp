@@ -264,6 +264,12 @@ class FilteredList {
         test(before);
     }
 
+    void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
+        const std::size_t before = list_.size();
+        list_.run(run, from, to, visible);
+        test(before);
+    }
+
   private:
     void test(std::size_t before) {
         list_.truncate(before + filters_.test(list_.data() + before, list_.size() - before));

@@ -8,22 +8,21 @@
 #include "batch.hpp"
 #include "filter.hpp"
 #include "indexed.hpp"
+#include "indexes.hpp"
 #include "result.hpp"
 #include "validate.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-template <class Key, template <class> class IndexOf>
+template <class Key>
 class SerialJoin final : public Engine {
-    using Index = IndexOf<Key>;
-    static_assert(WindowIndex<Index, Key>);
-
   public:
-    explicit SerialJoin(const JoinSpec& spec)
+    SerialJoin(const JoinSpec& spec, std::unique_ptr<Indexes<Key>> indexes)
         : spec_(spec),
           indexed_(make_indexed<Key>(spec)),
           filters_(spec),
           window_(spec),
+          indexes_(std::move(indexes)),
           writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
@@ -40,7 +39,7 @@ class SerialJoin final : public Engine {
         for (std::size_t start = 0; start < batch.size;) {
             const std::size_t count = std::min(group_size(), batch.size - start);
             admit(batch, start, count);
-            found += listed ? find_listed(batch, start, count, pairs) : find_counted(batch, start, count);
+            found += listed ? find_listed(count, pairs) : find_counted(count);
             forget();
             start += count;
         }
@@ -108,9 +107,9 @@ class SerialJoin final : public Engine {
             stats.late[i] = window_.late(side);
             stats.stored[i] = window_.stored(side);
             stats.first[i] = window_.first(side);
-            stats.memory_bytes +=
-                event_keys_[i].bytes() + index_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
+            stats.memory_bytes += event_keys_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
         }
+        stats.memory_bytes += indexes_->bytes();
         stats.matches = matches_;
         // Before the first timestamp there is, a watermark says nothing.
         using Limits = std::numeric_limits<std::int64_t>;
@@ -128,7 +127,7 @@ class SerialJoin final : public Engine {
     void check() override {
         if (broken_) throw BrokenJoin();
         for (const Side side : kSides)
-            index_[static_cast<int>(side)].check(low_bits(window_.first(side)), low_bits(window_.next(side)));
+            indexes_->check(static_cast<int>(side), low_bits(window_.first(side)), low_bits(window_.next(side)));
     }
 
   private:
@@ -186,8 +185,6 @@ class SerialJoin final : public Engine {
         return Side{static_cast<std::uint8_t>(batch.sides[row] & 1)};
     }
 
-    Index& index(Side side) { return index_[spec_.self_join ? 0 : static_cast<int>(side)]; }
-
     // A group larger than the window would make every probe wade through tuples that it must not see.
     std::size_t group_size() {
         if (spec_.group <= kGroup) return spec_.group;
@@ -198,19 +195,19 @@ class SerialJoin final : public Engine {
                         std::min(live / 8, most));
     }
 
-    std::uint64_t find_counted(const Batch& batch, std::size_t start, std::size_t count) {
+    std::uint64_t find_counted(std::size_t count) {
         counter_.clear();
-        insert_and_probe(batch, start, count, counter_);
+        indexes_->join(group(count), counter_);
         return counter_.size();
     }
 
-    std::uint64_t find_listed(const Batch& batch, std::size_t start, std::size_t count, Pairs* pairs) {
+    std::uint64_t find_listed(std::size_t count, Pairs* pairs) {
         list_.clear();
         if (filters_.empty()) {
-            insert_and_probe(batch, start, count, list_);
+            indexes_->join(group(count), list_);
         } else {
             FilteredList filtered(filters_, list_);
-            insert_and_probe(batch, start, count, filtered);
+            indexes_->join(group(count), filtered);
         }
         if (window_.finals().empty())
             return writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs);
@@ -222,9 +219,10 @@ class SerialJoin final : public Engine {
     }
 
     void forget() {
+        indexes_->forget(low_bits(window_.first(Side::left)), low_bits(window_.first(Side::right)));
+        if (filters_.empty() && spec_.window.kind != WindowKind::event) return;
         for (const Side side : kSides) {
             const std::uint64_t first = window_.first(side);
-            index_[static_cast<int>(side)].forget(low_bits(first));
             if (!filters_.empty()) filters_.forget(side, first);
             if (spec_.window.kind == WindowKind::event) {
                 event_keys_[static_cast<int>(side)].drop(first - event_first_[static_cast<int>(side)]);
@@ -242,51 +240,30 @@ class SerialJoin final : public Engine {
             const std::uint64_t first = window_.first(side);
             renumbered_[i] = window_.renumber(side);
             std::uint64_t position = window_.first(side);
+            entries_[i].reserve(renumbered_[i].size());
+            std::size_t count = 0;
             for (const std::uint64_t old : renumbered_[i]) {
                 const Key key = event_keys_[i][old - first];
                 event_keys_[i].push(key);
                 filters_.copy(side, old);
-                index_[i].insert(key, low_bits(position++));
+                entries_[i][count++] = {key, low_bits(position++)};
             }
+            indexes_->insert(i, entries_[i].data(), count);
         }
         forget();
     }
 
-    template <class Matches>
-    void insert_and_probe(const Batch& batch, std::size_t start, std::size_t count, Matches& matches) {
-        if (count == 1 && task_count_ == 1 && batch.store && !spec_.self_join) {
-            insert_and_probe_one(side_of(batch, start), matches);
-            return;
+    // What the arrivals of the group insert and look for; a large group in the order of keys.
+    Group<Key> group(std::size_t count) {
+        Group<Key> group{tasks_.data(), {}, {}, {}, {}, count > kGroup};
+        for (int i = 0; i < 2; ++i) {
+            if (group.sorted) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
+            group.entries[i] = entries_[i].data();
+            group.entry_count[i] = entry_count_[i];
+            group.order[i] = order_[i].data();
+            group.order_count[i] = order_count_[i];
         }
-        for (const Side side : kSides) {
-            const int i = static_cast<int>(side);
-            insert_all(index_[i], entries_[i].data(), entry_count_[i]);
-        }
-        for (const Side side : kSides) {
-            const int i = static_cast<int>(side);
-            if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
-            probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
-        }
-    }
-
-    // Tuple by tuple: both indexes' memory is fetched before either is used.
-    template <class Matches>
-    void insert_and_probe_one(Side side, Matches& matches) {
-        const Entry<Key> entry = entries_[static_cast<int>(side)][0];
-        Task<Key>& task = tasks_[0];
-        Index& own = index(side);
-        const Index& met = index(other(side));
-        matches.begin(task);
-        if constexpr (AimedIndex<Index, Key>) {
-            const auto insert_at = own.aim_insert(entry.key);
-            const auto probe_at = met.aim_probe(task.interval);
-            own.insert(entry.key, entry.value, insert_at);
-            met.probe(task.interval, task.visible, matches, probe_at);
-        } else {
-            own.insert(entry.key, entry.value);
-            met.probe(task.interval, task.visible, matches);
-        }
-        task.found_to = matches.size();
+        return group;
     }
 
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.
@@ -358,7 +335,7 @@ class SerialJoin final : public Engine {
             if (spec_.window.kind == WindowKind::event) event_keys_[own].push(keys_[i]);
             if (met) entries_[own][entry_count_[own]++] = {keys_[i], low_bits(position)};
         }
-        insert_all(index_[own], entries_[own].data(), entry_count_[own]);
+        indexes_->insert(own, entries_[own].data(), entry_count_[own]);
     }
 
     // Whether an arrival of a self-join asks for the same as either side: then once is enough.
@@ -401,7 +378,7 @@ class SerialJoin final : public Engine {
     std::unique_ptr<Indexed<Key>> indexed_;
     Filters filters_;
     Window window_;
-    Index index_[2];  // a self-join uses the first only
+    std::unique_ptr<Indexes<Key>> indexes_;
     std::uint64_t matches_ = 0;
     bool broken_ = false;
     std::vector<std::uint32_t> late_;

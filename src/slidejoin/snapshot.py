@@ -22,7 +22,7 @@ from slidejoin.keys.columns import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.result import RowStore, result_table
 from slidejoin.sources import Sources
-from slidejoin.spec import JoinSpec, check_index
+from slidejoin.spec import JoinSpec
 from slidejoin.state import Data, Document, is_natural
 from slidejoin.window import rows
 

@@ -1,0 +1,161 @@
+// A window as a chain of subwindows in the order of arrival: the newest takes the inserts, all are probed, and
+// the oldest is dropped whole once its last entry is forgotten; until then its forgotten entries are filtered
+// out. So no structure of a subwindow ever deletes. The shape of the chained indexes of "Parallel Index-based
+// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) and of "PanJoin: A Partition-based Adaptive Stream
+// Join" (Pan, Jacobsen).
+//
+// A full window consists of `length` subwindows, the oldest and the newest of them in part. How large the next
+// one shall be follows from what the window holds when it is begun, since only windows of rows know it
+// beforehand. Every probe visits each subwindow that it can see a part of.
+#pragma once
+
+#include "concept.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+// What a subwindow's structure can do. It is made for at most `capacity` entries, with the one before it, which
+// is sealed, to learn from; gets them in the order of positions or in sorted batches; and is sealed when no
+// more will come. `whole` tells a probe that it sees every position of this subwindow.
+template <class P, class Key>
+concept Subwindow = requires(P part, const P constant, const P* before, Key key, std::uint32_t position,
+                             const Entry<Key>* sorted, std::size_t count, Interval<Key> interval,
+                             Visible visible, bool whole, MatchList list) {
+    P(count, IndexOptions{}, before);
+    part.insert(key, position);
+    part.insert_sorted(sorted, count);  // by key, equal keys by position
+    part.seal();
+    constant.probe(interval, visible, whole, list);
+    constant.check();
+    { constant.size() } -> std::same_as<std::size_t>;
+    { constant.bytes() } -> std::same_as<std::size_t>;
+};
+
+// A subwindow that can go on from where it found the probe before, whose interval began no later.
+template <class P>
+concept SortedProbes = requires { typename P::Cursor; };
+
+template <class Key, class Part>
+class Subwindows {
+    static_assert(Subwindow<Part, Key>);
+
+  public:
+    // A window is cut into `length` - 1 subwindows' worth of entries.
+    Subwindows(const IndexOptions& options, std::uint32_t length)
+        : options_(options), share_(std::max(length, 2u) - 1) {}
+
+    void insert(Key key, std::uint32_t position) {
+        if (full()) begin(position);
+        note(position);
+        parts_.back().part->insert(key, position);
+    }
+
+    void insert_batch(const Entry<Key>* entries, std::size_t count) {
+        while (count > 0) {
+            if (full()) begin(entries[0].value);
+            const std::size_t fitting = std::min(count, capacity_ - parts_.back().part->size());
+            note(entries[fitting - 1].value);
+            batch_.reserve(fitting);
+            std::memcpy(batch_.data(), entries, fitting * sizeof(Entry<Key>));
+            sort_entries(batch_.data(), fitting, sorting_);
+            parts_.back().part->insert_sorted(batch_.data(), fitting);
+            entries += fitting;
+            count -= fitting;
+        }
+    }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
+        for (const Held& held : parts_)
+            if (const Sight sight = held.seen_by(visible); sight != Sight::none)
+                held.part->probe(interval, visible, sight == Sight::whole, matches);
+    }
+
+    // Tasks by the lower ends of their intervals: each subwindow goes on from the task before.
+    template <class Matches>
+    void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
+        requires SortedProbes<Part>
+    {
+        std::vector<typename Part::Cursor> cursors(parts_.size());
+        for (std::size_t i = 0; i < count; ++i) {
+            Task<Key>& task = tasks[order[i]];
+            matches.begin(task);
+            for (std::size_t p = 0; p < parts_.size(); ++p)
+                if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
+                    parts_[p].part->probe(task.interval, task.visible, sight == Sight::whole, matches,
+                                          cursors[p]);
+            task.found_to = matches.size();
+        }
+    }
+
+    void forget(std::uint32_t position) {
+        if (parts_.empty() || !before(first_, position)) return;
+        first_ = position;
+        slides_ = true;
+        std::size_t gone = 0;
+        while (gone < parts_.size() && before(parts_[gone].last, position)) ++gone;
+        if (gone) parts_.erase(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+
+    void check(std::uint32_t first, std::uint32_t next) const {
+        for (std::size_t i = 0; i < parts_.size(); ++i) {
+            const Held& held = parts_[i];
+            require(!before(held.last, held.first) && before(held.last, next), "subwindow: a range of positions");
+            require(!before(held.last, first), "subwindow: a forgotten one is dropped");
+            require(i == 0 || before(parts_[i - 1].last, held.first), "subwindow: one follows the other");
+            require(held.part->size() > 0 && held.part->size() <= std::size_t{held.last - held.first} + 1,
+                    "subwindow: as many entries as positions at most");
+            held.part->check();
+        }
+        require(parts_.empty() || parts_.back().part->size() <= capacity_, "subwindow: not overfull");
+    }
+
+    std::size_t bytes() const {
+        std::size_t total = batch_.bytes() + sorting_.bytes() + parts_.capacity() * sizeof(Held);
+        for (const Held& held : parts_) total += sizeof(Part) + held.part->bytes();
+        return total;
+    }
+
+  private:
+    enum class Sight { none, part, whole };
+
+    struct Held {
+        std::unique_ptr<Part> part;
+        std::uint32_t first;  // positions
+        std::uint32_t last;
+
+        Sight seen_by(Visible visible) const {
+            const auto from = static_cast<std::int32_t>(first - visible.first);
+            const auto to = static_cast<std::int32_t>(last - visible.first);
+            const auto count = static_cast<std::int32_t>(visible.count);
+            if (to < 0 || from >= count) return Sight::none;
+            return from >= 0 && to < count ? Sight::whole : Sight::part;
+        }
+    };
+
+    bool full() const { return parts_.empty() || parts_.back().part->size() >= capacity_; }
+
+    // A window that has not begun to slide yet doubles with each subwindow.
+    void begin(std::uint32_t position) {
+        if (parts_.empty()) first_ = position;
+        const std::size_t held = position - first_;
+        const std::size_t capacity = std::max<std::size_t>(options_.least, slides_ ? held / share_ : held);
+        parts_.reserve(parts_.size() + 1);
+        Part* last = parts_.empty() ? nullptr : parts_.back().part.get();
+        if (last) last->seal();
+        parts_.push_back({std::make_unique<Part>(capacity, options_, last), position, position});
+        capacity_ = capacity;
+    }
+
+    void note(std::uint32_t position) { parts_.back().last = position; }
+
+    IndexOptions options_;
+    std::size_t share_;
+    std::vector<Held> parts_;  // oldest first
+    std::size_t capacity_ = 0;  // of the newest
+    std::uint32_t first_ = 0;   // positions before are forgotten
+    bool slides_ = false;
+    Buffer<Entry<Key>> batch_;
+    Buffer<Entry<Key>> sorting_;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET
