@@ -18,7 +18,7 @@ const char* name(Level level);
 bool supported(Level level);  // compiled in, and this processor can run it
 
 enum class KeyType { int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64 };
-enum class IndexKind { nested_loop, b_tree, b_chain, ib_chain, im_tree, pim_tree, rap_table, wib_tree, bi_sort };
+enum class IndexKind { nested_loop, b_tree, b_chain, ib_chain, im_tree, pim_tree, rap_table, wib_tree, bi_sort, bucket_tree };
 enum class WindowKind { rows, time, event };
 
 struct WindowSpec {
