@@ -77,7 +77,7 @@ class _Windows:
             first = starts - (np.cumsum(counts) - counts)
             met = (run[first[probes] + np.arange(len(probes))] & _LOW).astype(np.int64)
             # Ages are 0 to window - 1; those to come have a negative one, which is a huge unsigned number.
-            seen = (newest[probes] - met).view(np.uint64) < np.uint64(self._window)
+            seen = np.flatnonzero((newest[probes] - met).view(np.uint64) < np.uint64(self._window))
             owns.append(own[probes[seen]])
             mets.append(met[seen])
         return np.concatenate(owns), np.concatenate(mets)
