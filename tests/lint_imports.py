@@ -14,6 +14,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 LAYERS = [
     {"errors", "_core", "reference"},
     {"isa", "window"},
+    {"index", "chooser"},
     {"native", "predicate"},
     {"spec"},
     {"arrays", "keys", "columns", "source"},

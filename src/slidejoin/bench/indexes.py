@@ -156,10 +156,10 @@ def _inserts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
         return
     say(what)
     workload, window = Workload(sizes.large, sizes.matches), sizes.large
-    batches = {"shape": "fill", "push": str(sizes.push)}
+    push = str(sizes.push)
     contenders = {
-        "wib-tree": ours("wib-tree", workload, window, sizes.push, **batches),
-        "absl": absl(workload, window, **batches),
+        "wib-tree": ours("wib-tree", workload, window, sizes.push, shape="fill", push=push),
+        "absl": absl(workload, window, shape="fill", push=push),
     }
     outcome = race(path, contenders, sizes.rounds)
     yield measured(what, outcome.speedup("wib-tree", "absl"), "x", target)

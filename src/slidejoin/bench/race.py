@@ -58,7 +58,7 @@ class Outcome:
     """What a race found, by contender."""
 
     seconds: dict[str, list[float]]
-    bytes_per_tuple: dict[str, float]
+    bytes_per_tuple: dict[str, float]  # the most that a run ended with
     tuples: dict[str, int]
 
     def speedup(self, winner: str, loser: str) -> list[float]:
@@ -74,8 +74,8 @@ class Outcome:
 def race(path: Path, contenders: Mapping[str, Contender], rounds: int, checksums: bool = True) -> Outcome:
     """Let native programs take turns.
 
-    Those with the same arrivals must find the same pairs; where some only count, ``checksums`` is off and they
-    must find as many.
+    Those with the same arrivals must find the same pairs. Where some only count, ``checksums`` is off and
+    they must find as many.
     """
     agreements: dict[tuple[Workload, int], Agreement] = {}
     memory: dict[str, float] = {}
@@ -83,7 +83,7 @@ def race(path: Path, contenders: Mapping[str, Contender], rounds: int, checksums
     def turn(name: str, peer: Peer) -> Callable[[], Answer]:
         def run() -> Answer:
             answer = peer.run()
-            memory[name] = answer["bytes_per_tuple"]
+            memory[name] = max(memory.get(name, 0.0), answer["bytes_per_tuple"])
             return Answer(answer["seconds"], answer["matches"], answer["checksum"] if checksums else 0)
 
         return run
