@@ -1,4 +1,4 @@
-"""The benchmark of the indexes in its smallest form, its contenders, and what the document says of parameters."""
+"""The benchmark of the indexes in its smallest form, its contenders, and the parameters in the document."""
 
 import math
 import pathlib
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from slidejoin.bench import BENCHMARKS, index_claims, indexes, numpy_join, peer, race
+from slidejoin.bench import BENCHMARKS, index_claims, indexes, numpy_peer, peer, race
 from slidejoin.bench.workload import Workload
 from slidejoin.cli.commands import app
 from slidejoin.errors import StateError
@@ -74,9 +74,9 @@ def test_without_absl_its_lines_say_how_to_get_it(monkeypatch):
     assert {result.note for result in claims} == {None, peer.INSTALL_ABSL}
 
 
-@pytest.mark.parametrize("wrong", numpy_join.NUMPY_JOINS)
+@pytest.mark.parametrize("wrong", numpy_peer.NUMPY_JOINS)
 def test_a_wrong_answer_from_python_stops_the_benchmark(monkeypatch, wrong):
-    class Forgetful(numpy_join.NUMPY_JOINS[wrong]):
+    class Forgetful(numpy_peer.NUMPY_JOINS[wrong]):
         def push(self, sides, keys):
             left, right = super().push(sides, keys)
             return left[1:], right[1:]
@@ -149,12 +149,12 @@ def batches(total, size, seed):
     return [(sides[at : at + size], keys[at : at + size]) for at in range(0, total, size)]
 
 
-@pytest.mark.parametrize("name", numpy_join.NUMPY_JOINS)
+@pytest.mark.parametrize("name", numpy_peer.NUMPY_JOINS)
 @pytest.mark.parametrize(("window", "size"), [(50, 7), (50, 50), (50, 130), (5, 64), (300, 1)])
 @pytest.mark.parametrize(("lower", "upper"), [(-2, 3), (0, 0), (4, 9), (-9, -4)])
 def test_numpy_finds_the_same_pairs(name, window, size, lower, upper):
     join = NumericJoin(window, lower, upper, np.int32)
-    contender = numpy_join.NUMPY_JOINS[name](window, lower, upper)
+    contender = numpy_peer.NUMPY_JOINS[name](window, lower, upper)
     found = 0
     for sides, keys in batches(600, size, seed=window + size):
         expected = sorted(zip(*(each.tolist() for each in join.push(sides, keys)), strict=True))
@@ -164,9 +164,9 @@ def test_numpy_finds_the_same_pairs(name, window, size, lower, upper):
     assert found > 0
 
 
-@pytest.mark.parametrize("name", numpy_join.NUMPY_JOINS)
+@pytest.mark.parametrize("name", numpy_peer.NUMPY_JOINS)
 def test_numpy_takes_batches_of_one_side_and_empty_ones(name):
-    join, contender = NumericJoin(9, -1, 1, np.int32), numpy_join.NUMPY_JOINS[name](9, -1, 1)
+    join, contender = NumericJoin(9, -1, 1, np.int32), numpy_peer.NUMPY_JOINS[name](9, -1, 1)
     keys = np.arange(20, dtype=np.int32)
     for side, count in ((1, 0), (0, 20), (1, 20), (1, 20), (0, 0), (0, 20)):
         push = np.full(count, side, np.uint8), keys[:count]
@@ -235,8 +235,8 @@ def test_programs_take_every_parameter(name):
 @needs_programs
 @pytest.mark.parametrize(
     "options",
-    [{"index": "b-trie"}, {"options": "merge_ration=1"}, {"options": "merge_ratio"}, {"options": "merge_ratio=x"},
-     {"options": "chain_length=2.5"}, {"shape": "round"}],
+    [{"index": "b-trie"}, {"options": "merge_ration=1"}, {"options": "merge_ratio"},
+     {"options": "merge_ratio=x"}, {"options": "chain_length=2.5"}, {"shape": "round"}],
 )  # fmt: skip
 def test_programs_refuse_what_they_do_not_know(options):
     [(option, value)] = options.items()

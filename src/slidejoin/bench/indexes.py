@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slidejoin.bench import machine
 from slidejoin.bench.foundation import Agreement, Answer
 from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, rates, ratios
-from slidejoin.bench.numpy_join import NUMPY_JOINS
+from slidejoin.bench.numpy_peer import NUMPY_JOINS
 from slidejoin.bench.peer import NO_CHECKOUT, about, checkout, program
 from slidejoin.bench.race import Programs, absl, ours, race
 from slidejoin.bench.report import Report, Result, Target, measured, missing
