@@ -1,5 +1,6 @@
 """The benchmark of the indexes in its smallest form, its contenders, and the parameters in the document."""
 
+import doctest
 import math
 import pathlib
 import re
@@ -272,6 +273,14 @@ def test_document_has_every_parameter_with_its_default_and_range(name):
 def number(text):
     base, _, exponent = text.partition("^")
     return float(base) ** float(exponent) if exponent else float(base)
+
+
+def test_document_shows_what_happens():
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        example = doctest.DocTestParser().get_doctest(block, {}, "indexes.md", "indexes.md", 0)
+        assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_document_starts_with_which_one():
