@@ -1,8 +1,9 @@
 // Any bytes as a script of operations on an index, compared with a plain list.
 //
 // The first bytes choose the structure by its IndexKind, the key's width, the first position and the
-// parameters; each operation then takes a byte and its operands. Bytes that are missing read as 0, so that every
-// input means something. Batches are drawn from a seed: a few bytes are enough to fill, seal, merge and drop.
+// parameters; each operation then takes a byte and its operands. Bytes that are missing read as 0, so that
+// every input means something. Batches are drawn from a seed: a few bytes are enough to fill, seal, merge and
+// drop.
 #pragma once
 
 #include "all_indexes.hpp"
@@ -25,9 +26,9 @@ class Script {
 
 inline IndexOptions read_options(Script& script) {
     // Ends of the ranges that index.py documents, and values between; sizes are kept small.
-    constexpr std::uint32_t kChains[] = {2, 3, 5, 64}, kDepths[] = {1, 2, 3, 4}, kSubwindows[] = {2, 3, 8, 1024},
-                            kPartitions[] = {0, 1, 2, 7, 33, 600}, kLeast[] = {1, 2, 8, 30, 100, 1024},
-                            kBuffers[] = {0, 1, 5, 16, 64, 1000};
+    constexpr std::uint32_t kChains[] = {2, 3, 5, 64}, kDepths[] = {1, 2, 3, 4},
+                            kSubwindows[] = {2, 3, 8, 1024}, kPartitions[] = {0, 1, 2, 7, 33, 600},
+                            kLeast[] = {1, 2, 8, 30, 100, 1024}, kBuffers[] = {0, 1, 5, 16, 64, 1000};
     constexpr double kRatios[] = {0x1p-10, 0.0625, 0.125, 0.5, 1.0}, kSlacks[] = {1.1, 1.25, 1.6, 2.0};
     const auto pick = [&](const auto& values) { return values[script.below(std::size(values))]; };
     IndexOptions options;

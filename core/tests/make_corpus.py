@@ -1,6 +1,6 @@
 """Writes the corpus that index fuzzing starts from: every structure, key width and kind of life of a window.
 
-``python core/tests/corpus/make.py`` from anywhere; the same files every time. ``../fuzz_index.hpp`` says what
+``python core/tests/make_corpus.py`` from anywhere; the same files every time. ``fuzz_index.hpp`` says what
 the bytes mean. Inputs that fuzzing has found are added by hand, under other names.
 """
 
@@ -11,7 +11,8 @@ KINDS = (
     "nested-loop", "b-tree", "b-chain", "ib-chain", "im-tree", "pim-tree", "rap-table", "wib-tree", "bi-sort",
 )  # fmt: skip
 # Operations, by the low four bits of their byte.
-INSERT, GROUP, BATCH, PROBE, PROBES, FORGET_FEW, FORGET_SHARE, CHECK, SHAPE, GAP = 0, 2, 4, 7, 9, 11, 12, 13, 14, 15
+INSERT, GROUP, BATCH, PROBE, PROBES = 0, 2, 4, 7, 9
+FORGET_FEW, FORGET_SHARE, CHECK, SHAPE, GAP = 11, 12, 13, 14, 15
 
 
 def bytes_of(rng, count):
@@ -53,13 +54,13 @@ def batches(rng):
 
 
 def main():
-    here = Path(__file__).parent
+    corpus = Path(__file__).parent / "corpus"
     for kind, name in enumerate(KINDS):
         for make in (tuples, groups, batches):
             for wide in (0, 1):
-                rng = random.Random(f"{name} {make.__name__} {wide}")  # noqa: S311
+                rng = random.Random(f"{name} {make.__name__} {wide}")
                 script = [kind, wide, rng.randrange(5), *bytes_of(rng, 8), *make(rng)]
-                (here / f"{name}-{make.__name__}-{32 << wide}.fuzz").write_bytes(bytes(script))
+                (corpus / f"{name}-{make.__name__}-{32 << wide}.fuzz").write_bytes(bytes(script))
 
 
 if __name__ == "__main__":
