@@ -227,17 +227,22 @@ def oracle(sides, keys, times, limits, lower, upper, self_join, pushes):
             first = np.maximum(0, last - limits[met])
         else:
             first = np.searchsorted(times[arrivals[met]], times - limits)
+        seen = first.astype(np.int32), last.astype(np.int32)
         for start in range(0, len(arrivals[side]), BLOCK):
             block = arrivals[side][start : start + BLOCK]
             held = slice(first[block].min(), last[block].max())
-            positions = np.arange(held.start, held.stop)
-            key, low, high, begin, end = (array[block][:, None] for array in (keys, lows, highs, first, last))
-            as_right = (met_lows[held] <= key) & (key <= met_highs[held])  # the arrival is the right one
-            as_left = (low <= met_keys[held]) & (met_keys[held] <= high)
-            matching = as_right | as_left if self_join else as_right if side == 1 else as_left
-            matching &= (begin <= positions) & (positions < end)
-            counts[block] = np.count_nonzero(matching, axis=1)
-            at, partner = np.nonzero(matching & listed[block][:, None])
+            positions = np.arange(held.start, held.stop, dtype=np.int32)
+            key, low, high, begin, end = (array[block][:, None] for array in (keys, lows, highs, *seen))
+            matching = (begin <= positions) & (positions < end)
+            as_right = as_left = None  # the arrival is the right or the left one of the pair
+            if self_join or side == 1:
+                as_right = (met_lows[held] <= key) & (key <= met_highs[held])
+            if self_join or side == 0:
+                as_left = (low <= met_keys[held]) & (met_keys[held] <= high)
+            matching &= as_right | as_left if self_join else as_right if side == 1 else as_left
+            counts[block] = [np.count_nonzero(row) for row in matching]
+            matching[~listed[block]] = False
+            at, partner = np.divmod(np.flatnonzero(matching), max(len(positions), 1))
             partner_is_left = as_right[at, partner] if self_join else side == 1
             own = earlier[side][block[at]]
             left = np.where(partner_is_left, positions[partner], own)
