@@ -45,7 +45,7 @@ fuzz:
 	mkdir -p build/fuzz/corpus
 	$(FUZZ_CXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		-DSLIDEJOIN_LEVEL=$(FUZZ_LEVEL) core/tests/fuzz_index.cpp -o build/fuzz/index
-	build/fuzz/index -max_total_time=$(FUZZ_SECONDS) -max_len=1024 -artifact_prefix=build/fuzz/ \
+	build/fuzz/index -max_total_time=$(FUZZ_SECONDS) -max_len=512 -artifact_prefix=build/fuzz/ \
 		build/fuzz/corpus core/tests/corpus
 
 lint: setup

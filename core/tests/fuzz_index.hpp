@@ -60,7 +60,7 @@ class IndexFuzzer {
 
   private:
     static constexpr int kSteps = 2000;
-    static constexpr std::size_t kMostLive = 6000;
+    static constexpr std::size_t kMostLive = 2500;
 
     static std::uint32_t start(std::uint8_t choice) {
         constexpr std::uint32_t kStarts[] = {0, 1, 0x7fffff80u, 0xfffffc00u, 0xffffffffu};
