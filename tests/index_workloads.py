@@ -9,8 +9,8 @@ small streams.
 import itertools
 import math
 import os
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -279,7 +279,7 @@ def covering():
     """Few workloads, with options, in which every two values of two parameters meet."""
     return [
         (
-            cached(
+            Workload(
                 keys,
                 WINDOWS[(i + j) % 2],
                 tuple(FORMS)[(i + j) % 3],
@@ -297,13 +297,13 @@ def product():
     """All of them, on larger windows; the types of keys take turns."""
     combinations = itertools.product(KEYS, WINDOWS, FORMS, JOINS)
     return [
-        (cached(*combination, TYPES[(number + number // 18) % 4], 6000), options)
+        (Workload(*combination, TYPES[(number + number // 18) % 4], 6000), options)
         for number, combination in enumerate(combinations)
         for options in OPTIONS
     ]
 
 
-@cache
-def cached(*parameters):
-    """A workload that is made once, and so is its stream."""
-    return Workload(*parameters)
+@lru_cache(maxsize=2)
+def prepared(workload):
+    """The same workload, which keeps its stream and its results as long as it is in use."""
+    return replace(workload)

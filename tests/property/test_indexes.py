@@ -19,6 +19,7 @@ from index_workloads import (
     covering,
     index_of,
     oracle,
+    prepared,
     product,
 )
 
@@ -30,6 +31,7 @@ RUNS = product() if LONG else covering()
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize(("workload", "options"), RUNS, ids=str)
 def test_the_matrix(workload, options, index):
+    workload = prepared(workload)
     join = workload.numeric_join(index_of(index, options))
     total = 0
     for number, (push, wanted) in enumerate(zip(workload.pushes, workload.expected, strict=True)):
