@@ -42,6 +42,14 @@ def groups(rng):
     return script
 
 
+def ages(rng):
+    """Few keys and 2^29 positions without any between them, so that positions wrap around more than once."""
+    script = shape(0)
+    for _ in range(14):
+        script += [GROUP, 2, *bytes_of(rng, 3), GAP | 12 << 4, PROBE, 0, 255, 0, 0, 255, CHECK]
+    return script
+
+
 def batches(rng):
     """Batches of hundreds under keys that change their shape; the window turns over, and is emptied once."""
     script = []
@@ -56,7 +64,7 @@ def batches(rng):
 def main():
     corpus = Path(__file__).parent / "corpus"
     for kind, name in enumerate(KINDS):
-        for make in (tuples, groups, batches):
+        for make in (tuples, groups, batches, ages):
             for wide in (0, 1):
                 rng = random.Random(f"{name} {make.__name__} {wide}")
                 script = [kind, wide, rng.randrange(5), *bytes_of(rng, 8), *make(rng)]
