@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-spark-oldest native-test lint format stub bench bench-publish peers setup clean
+.PHONY: run test test-long test-spark-oldest native-test fuzz lint format stub bench bench-publish peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,6 +34,19 @@ native-test: setup
 		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined >/dev/null
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitized --output-on-failure
+
+# Looks for operations that an index gets wrong, starting from core/tests/corpus; what it finds is a file
+# build/fuzz/crash-*. FUZZ_SECONDS is how long, FUZZ_LEVEL the instruction set (0, 1, 2).
+FUZZ_CXX ?= clang++
+FUZZ_LEVEL ?= 0
+FUZZ_SECONDS ?= 60
+fuzz:
+	@command -v $(FUZZ_CXX) >/dev/null || { echo "make fuzz needs clang with libFuzzer: install clang and libclang-rt-dev"; exit 1; }
+	mkdir -p build/fuzz/corpus
+	$(FUZZ_CXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-DSLIDEJOIN_LEVEL=$(FUZZ_LEVEL) core/tests/fuzz_index.cpp -o build/fuzz/index
+	build/fuzz/index -max_total_time=$(FUZZ_SECONDS) -max_len=512 -artifact_prefix=build/fuzz/ \
+		build/fuzz/corpus core/tests/corpus
 
 lint: setup
 	$(BIN)/ruff check
