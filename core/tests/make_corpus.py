@@ -67,7 +67,10 @@ def main():
         for make in (tuples, groups, batches, ages):
             for wide in (0, 1):
                 rng = random.Random(f"{name} {make.__name__} {wide}")
-                script = [kind, wide, rng.randrange(5), *bytes_of(rng, 8), *make(rng)]
+                options = bytes_of(rng, 8)
+                if make is ages:
+                    options[6] = 5  # subwindows and merges that would take all entries of the script
+                script = [kind, wide, rng.randrange(5), *options, *make(rng)]
                 (corpus / f"{name}-{make.__name__}-{32 << wide}.fuzz").write_bytes(bytes(script))
 
 
