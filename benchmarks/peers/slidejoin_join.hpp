@@ -32,7 +32,9 @@ class SlidejoinJoin final : public Structure {
     static slidejoin::IndexKind index_of(const std::string& name) {
         if (name == "b-tree") return slidejoin::IndexKind::b_tree;
         if (name == "nested-loop") return slidejoin::IndexKind::nested_loop;
-        throw std::invalid_argument("--index " + name + "; expected b-tree or nested-loop");
+        if (name == "rap-table") return slidejoin::IndexKind::rap_table;
+        if (name == "wib-tree") return slidejoin::IndexKind::wib_tree;
+        throw std::invalid_argument("--index " + name + "; expected b-tree, nested-loop, rap-table or wib-tree");
     }
 
     // The named instruction set, or with "best" the fastest one of this processor.
