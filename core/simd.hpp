@@ -51,6 +51,12 @@ inline std::size_t select_positions(const std::uint32_t* positions, std::size_t 
         block.store(out + written, block.visible());
         written += lane_count(block.visible());
     }
+    if constexpr (kPartBlocks) {
+        if (i == count) return written;
+        const PositionBlock block(positions + i, range, count - i);
+        block.store(out + written, block.visible());
+        return written + lane_count(block.visible());
+    }
     for (; i < count; ++i) {
         out[written] = range.relative(positions[i]);
         written += range.contains(positions[i]);
@@ -62,6 +68,9 @@ inline std::size_t tally_positions(const std::uint32_t* positions, std::size_t c
     std::size_t total = 0, i = 0;
     for (; i + kBlock <= count; i += kBlock)
         total += lane_count(PositionBlock(positions + i, range).visible());
+    if constexpr (kPartBlocks)
+        return i == count ? total
+                          : total + lane_count(PositionBlock(positions + i, range, count - i).visible());
     for (; i < count; ++i) total += range.contains(positions[i]);
     return total;
 }
@@ -76,6 +85,13 @@ inline std::size_t select_entries(const Key* keys, const std::uint32_t* position
         block.store(out + written, chosen);
         written += lane_count(chosen);
     }
+    if constexpr (kPartBlocks) {
+        if (i == count) return written;
+        const PositionBlock block(positions + i, range, count - i);
+        const unsigned chosen = block.visible() & lanes_inside(keys + i, interval, count - i);
+        block.store(out + written, chosen);
+        return written + lane_count(chosen);
+    }
     for (; i < count; ++i) {
         out[written] = range.relative(positions[i]);
         written += range.contains(positions[i]) && interval.contains(keys[i]);
@@ -89,6 +105,11 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
     std::size_t total = 0, i = 0;
     for (; i + kBlock <= count; i += kBlock)
         total += lane_count(PositionBlock(positions + i, range).visible() & lanes_inside(keys + i, interval));
+    if constexpr (kPartBlocks) {
+        if (i == count) return total;
+        return total + lane_count(PositionBlock(positions + i, range, count - i).visible() &
+                                  lanes_inside(keys + i, interval, count - i));
+    }
     for (; i < count; ++i) total += range.contains(positions[i]) && interval.contains(keys[i]);
     return total;
 }
