@@ -110,8 +110,10 @@ class RapSubwindow {
 
     template <class Matches>
     void scan(std::uint32_t first, Interval<Key> interval, Visible visible, Matches& matches) const {
-        const std::uint32_t last = splitters_.find(interval.high, first);
-        for (std::uint32_t i = first; i <= last; ++i) table_.probe(i, interval, visible, matches);
+        for (std::uint32_t i = first;; ++i) {
+            table_.probe(i, interval, visible, matches);
+            if (splitters_.last(i) >= interval.high) return;
+        }
     }
 
     Splitters<Key> splitters_;

@@ -68,11 +68,14 @@ class Splitters {
         return descend(level + 1, node, key);
     }
 
+    // The greatest key that a partition can hold: its splitter, or behind the last one the greatest there is.
+    Key last(std::uint32_t partition) const { return splitters_[partition]; }
+
     // The keys of a partition; empty where splitters are equal.
     Interval<Key> range(std::uint32_t partition) const {
         if (partition > 0 && splitters_[partition - 1] == kGreatest) return {kGreatest, 0};
         return {partition == 0 ? Key{0} : static_cast<Key>(splitters_[partition - 1] + 1),
-                partition + 1 == partitions_ ? kGreatest : splitters_[partition]};
+                last(partition)};
     }
 
     void check() const {
@@ -85,8 +88,8 @@ class Splitters {
     }
 
   private:
-    static constexpr unsigned kFan = 2 * kCacheLine / sizeof(Key);
-    static constexpr unsigned kMostLevels = 6;  // 2^20 partitions, 16 a node
+    static constexpr unsigned kFan = 4 * kCacheLine / sizeof(Key);
+    static constexpr unsigned kMostLevels = 4;  // 2^20 partitions, 32 a node
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
     struct Empty {};
