@@ -34,7 +34,8 @@ class SlidejoinJoin final : public Structure {
         if (name == "nested-loop") return slidejoin::IndexKind::nested_loop;
         if (name == "rap-table") return slidejoin::IndexKind::rap_table;
         if (name == "wib-tree") return slidejoin::IndexKind::wib_tree;
-        throw std::invalid_argument("--index " + name + "; expected b-tree, nested-loop, rap-table or wib-tree");
+        throw std::invalid_argument("--index " + name +
+                                    "; expected b-tree, nested-loop, rap-table or wib-tree");
     }
 
     // The named instruction set, or with "best" the fastest one of this processor.

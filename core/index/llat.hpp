@@ -2,16 +2,17 @@
 // to, whatever the sizes of the chains turn out to be. From "PanJoin: A Partition-based Adaptive Stream Join"
 // (Pan, Jacobsen).
 //
-// The table consists of 2P blocks of equal room. A chain begins with one block and goes on in further ones as it
-// fills. Blocks are taken in the order of their numbers, so memory behind the last one taken is never touched.
-// Insert O(1). A block keeps its keys and its positions in two arrays of whole cache lines, so that vectors of
-// both can be read up to the last slot.
+// The table consists of 2P blocks of equal room. A chain begins with one block and goes on in further ones as
+// it fills. Blocks are taken in the order of their numbers, so memory behind the last one taken is never
+// touched. Insert O(1). A block keeps its keys and its positions in two arrays of whole cache lines, so that
+// vectors of both can be read up to the last slot.
 //
 // 2P blocks are enough for the N tuples of a subwindow, whatever their keys, if a block has room R >= N / P:
 // - P chains that are begun once and never cut (the partitions of a RaP-Table). A chain goes on only when its
-//   last block is full and one more tuple comes. When the r-th block beyond the first P is taken, r blocks are
-//   full and a tuple is at hand, so r R < N <= P R: fewer than P are ever taken.
-// - Chains that are cut in two (the leaves of a WiB+-Tree) have room R >= 2N / P, and each of them, but one, has
+//   last block is full and one more tuple comes. When the r-th block beyond the first P is taken, r blocks
+//   are full and a tuple is at hand, so r R < N <= P R: fewer than P are ever taken.
+// - Chains that are cut in two (the leaves of a WiB+-Tree) have room R >= 2N / P, and each of them, but one,
+// has
 //   at least R / 4 tuples. A chain of n >= R / 4 tuples takes ceil(n / R) <= 4n / R blocks; with the one that
 //   may have fewer, and before the N-th tuple is stored, these are at most 4 (N - 1) / R + 1 < 2P + 1.
 #pragma once
@@ -26,8 +27,8 @@ class Llat {
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
     static constexpr std::uint32_t kMostPartitions = std::uint32_t{1} << 20;
 
-    // A chain goes by the number of its first block, which knows its least and greatest key. The block that is
-    // not full yet comes second, or is the first and only one.
+    // A chain goes by the number of its first block, which knows its least and greatest key. The block that
+    // is not full yet comes second, or is the first and only one.
     struct Block {
         Key least;
         Key greatest;
@@ -35,7 +36,8 @@ class Llat {
         std::uint32_t next;
     };
 
-    // How many partitions a subwindow gets: as many as asked for, or so many that each has about `share` tuples.
+    // How many partitions a subwindow gets: as many as asked for, or so many that each has about `share`
+    // tuples.
     static std::uint32_t partitions_for(std::size_t capacity, std::uint32_t asked, std::size_t share) {
         const std::size_t wanted = asked ? asked : capacity / share;
         const std::size_t most = std::min<std::size_t>(capacity, kMostPartitions);
@@ -184,7 +186,8 @@ class Llat {
         for (std::uint32_t at = chain; at != kNone; at = blocks_[at].next) {
             require(at < taken_ && ++blocks <= used_blocks(), "llat: a chain of blocks in use that ends");
             const bool full = blocks_[at].count == room_;
-            require(full || (blocks_[at].count < room_ && at == open(chain)), "llat: only one block has room");
+            require(full || (blocks_[at].count < room_ && at == open(chain)),
+                    "llat: only one block has room");
             require(blocks_[at].count > 0 || at == chain, "llat: no empty block in a chain");
             for (std::uint32_t i = 0; i < blocks_[at].count; ++i) {
                 least = std::min(least, keys(at)[i]);

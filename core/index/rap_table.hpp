@@ -1,11 +1,12 @@
 // RaP-Table: subwindows that are range partitioned, with the splitters learnt from the subwindow before. From
 // "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen).
 //
-// Tuples of a partition stand unsorted in a chain of an LLAT. A partition's number of tuples, its least and its
-// greatest key are kept; from these three the next subwindow gets splitters that would have balanced this one.
-// Insert: a search of the splitters, O(log P), and an append. Probe: the partitions from that of the interval's
-// lower end to that of its upper end, of which only the outer ones need a test of keys. Keys whose distribution
-// changes slowly give even partitions; keys that rise all fall into the last one (wib_tree.hpp knows better).
+// Tuples of a partition stand unsorted in a chain of an LLAT. A partition's number of tuples, its least and
+// its greatest key are kept; from these three the next subwindow gets splitters that would have balanced this
+// one. Insert: a search of the splitters, O(log P), and an append. Probe: the partitions from that of the
+// interval's lower end to that of its upper end, of which only the outer ones need a test of keys. Keys whose
+// distribution changes slowly give even partitions; keys that rise all fall into the last one (wib_tree.hpp
+// knows better).
 #pragma once
 
 #include "llat.hpp"
@@ -19,8 +20,7 @@ class RapSubwindow {
   public:
     RapSubwindow(std::size_t capacity, const IndexOptions& options, const RapSubwindow* before)
         : splitters_(learn(Table::partitions_for(capacity, options.partitions, kShare), before)),
-          table_(splitters_.partitions(),
-                 Table::room_for(capacity, splitters_.partitions(), options.slack)) {
+          table_(splitters_.partitions(), Table::room_for(capacity, splitters_.partitions(), options.slack)) {
         for (std::uint32_t i = 0; i < splitters_.partitions(); ++i) table_.begin();
     }
 
@@ -56,7 +56,8 @@ class RapSubwindow {
         scan(splitters_.find(interval.low), interval, visible, matches);
     }
 
-    // The partition of the probe before: most probes of a sorted batch find theirs, or the next, in the cache.
+    // The partition of the probe before: most probes of a sorted batch find theirs, or the next, in the
+    // cache.
     struct Cursor {
         std::uint32_t partition = 0;
     };
@@ -67,8 +68,8 @@ class RapSubwindow {
         scan(cursor.partition, interval, visible, matches);
     }
 
-    // The sizes of the partitions, and how far they are from even: the mean distance from the even share, as a
-    // part of that share.
+    // The sizes of the partitions, and how far they are from even: the mean distance from the even share, as
+    // a part of that share.
     std::vector<std::size_t> partition_sizes() const {
         std::vector<std::size_t> sizes(splitters_.partitions());
         for (std::uint32_t i = 0; i < sizes.size(); ++i) sizes[i] = table_.size(i);

@@ -1,9 +1,10 @@
 // The splitters of range partitions: P - 1 keys that never fall; partition i holds the keys above splitter
 // i - 1 up to splitter i.
 //
-// They are searched as a tree without pointers: nodes of a few cache lines, compared at a vector's width, above
-// which stands a level with the last splitter of each node, and so on. O(log P); a search that goes on from a
-// smaller key's partition climbs only as far as it must (the rebounding search of PanJoin, level by level).
+// They are searched as a tree without pointers: nodes of a few cache lines, compared at a vector's width,
+// above which stands a level with the last splitter of each node, and so on. O(log P); a search that goes on
+// from a smaller key's partition climbs only as far as it must (the rebounding search of PanJoin, level by
+// level).
 #pragma once
 
 #include "concept.hpp"
@@ -30,8 +31,8 @@ class Splitters {
     }
 
     // Ranges that would have held equal numbers of the tuples that histogram(0), histogram(1), ... describe,
-    // `total` in all, if the keys of each partition lay evenly between its least and its greatest one. One pass
-    // over both: O(P), exact, since the products stay below 2^128.
+    // `total` in all, if the keys of each partition lay evenly between its least and its greatest one. One
+    // pass over both: O(P), exact, since the products stay below 2^128.
     template <class HistogramOf>
     Splitters(std::uint32_t partitions, std::size_t total, HistogramOf histogram)
         : Splitters(partitions, Empty{}) {
@@ -74,8 +75,7 @@ class Splitters {
     // The keys of a partition; empty where splitters are equal.
     Interval<Key> range(std::uint32_t partition) const {
         if (partition > 0 && splitters_[partition - 1] == kGreatest) return {kGreatest, 0};
-        return {partition == 0 ? Key{0} : static_cast<Key>(splitters_[partition - 1] + 1),
-                last(partition)};
+        return {partition == 0 ? Key{0} : static_cast<Key>(splitters_[partition - 1] + 1), last(partition)};
     }
 
     void check() const {

@@ -1,11 +1,12 @@
-// WiB+-Tree: subwindows that are B+-trees with wide leaves of unsorted tuples. From "PanJoin: A Partition-based
-// Adaptive Stream Join" (Pan, Jacobsen).
+// WiB+-Tree: subwindows that are B+-trees with wide leaves of unsorted tuples. From "PanJoin: A
+// Partition-based Adaptive Stream Join" (Pan, Jacobsen).
 //
-// An insert descends small sorted nodes and appends to a leaf, so filling a leaf of W tuples costs O(W) instead
-// of O(W^2). Only a leaf that is full is put in order, and only as far as needed: its tuples are parted around
-// a key near their median, O(W). Leaves are chains of an LLAT. Equal keys share a leaf, however many they are:
-// a leaf that cannot be parted evenly enough goes on in another block. Rising keys leave full leaves behind.
-// Every subwindow begins empty and learns nothing from the one before, so it takes keys of any kind.
+// An insert descends small sorted nodes and appends to a leaf, so filling a leaf of W tuples costs O(W)
+// instead of O(W^2). Only a leaf that is full is put in order, and only as far as needed: its tuples are
+// parted around a key near their median, O(W). Leaves are chains of an LLAT. Equal keys share a leaf, however
+// many they are: a leaf that cannot be parted evenly enough goes on in another block. Rising keys leave full
+// leaves behind. Every subwindow begins empty and learns nothing from the one before, so it takes keys of any
+// kind.
 #pragma once
 
 #include "llat.hpp"
@@ -18,7 +19,8 @@ template <class Key>
 class WibSubwindow {
   public:
     WibSubwindow(std::size_t capacity, const IndexOptions& options, const WibSubwindow*)
-        : WibSubwindow(capacity, Table::partitions_for(capacity, options.partitions, kShare), options.slack) {}
+        : WibSubwindow(capacity, Table::partitions_for(capacity, options.partitions, kShare), options.slack) {
+    }
 
     std::size_t size() const { return size_; }
     std::size_t bytes() const { return nodes_.bytes() + table_.bytes() + keys_.bytes(); }
@@ -80,7 +82,8 @@ class WibSubwindow {
             for (std::uint32_t i = 0; i < node->count; ++i) {
                 const Key last = node->keys[i];
                 const bool is_last = !node->next && i + 1 == node->count;
-                require(from <= last && (last == kGreatest) == is_last, "wib-tree: separators rise to the last key");
+                require(from <= last && (last == kGreatest) == is_last,
+                        "wib-tree: separators rise to the last key");
                 blocks += table_.check(node->positions[i], {from, last});
                 tuples += table_.size(node->positions[i]);
                 require(is_last || table_.size(node->positions[i]) >= least_part(),
@@ -97,7 +100,7 @@ class WibSubwindow {
     using Node = typename Tree<Key>::Leaf;  // the lowest separators, with the leaves' chains
     static constexpr unsigned kSlots = TreeNodes<Key>::kSlots;
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
-    static constexpr std::size_t kShare = 32;  // tuples of a leaf at half its width, about, unless told
+    static constexpr std::size_t kShare = 32;      // tuples of a leaf at half its width, about, unless told
     static constexpr std::size_t kCompared = 256;  // keys whose ranks are found by comparing
 
     // A leaf, by the node and the slot that name it and its greatest possible key.
@@ -145,10 +148,12 @@ class WibSubwindow {
     std::uint32_t make_room(Place place, Key key) {
         const std::uint32_t leaf = place.leaf();
         const Key greatest = table_.block(leaf).greatest;
-        if (place.node->keys[place.slot] == kGreatest && key >= greatest) {  // rising: leave it full, or nearly
+        if (place.node->keys[place.slot] == kGreatest &&
+            key >= greatest) {  // rising: leave it full, or nearly
             if (key > greatest) return part(place, greatest, table_.begin());
             const Key cut = static_cast<Key>(greatest - 1);
-            if (table_.count_below(leaf, greatest) >= least_part()) return part(place, cut, table_.cut(leaf, cut));
+            if (table_.count_below(leaf, greatest) >= least_part())
+                return part(place, cut, table_.cut(leaf, cut));
         }
         // A leaf that could not be parted is looked at again when it is twice as long: O(1) a tuple.
         if (table_.block(leaf).least == greatest || !std::has_single_bit(table_.length(leaf))) return leaf;
@@ -182,7 +187,8 @@ class WibSubwindow {
         return std::max(smaller(below), smaller(up_to)) >= least_part();
     }
 
-    // A key of rank near the middle. Of a few keys the first that will do is taken: blocks hold whole vectors.
+    // A key of rank near the middle. Of a few keys the first that will do is taken: blocks hold whole
+    // vectors.
     Key middle_key(std::size_t count) {
         Key* const keys = keys_.data();
         if (kBlock > 1 && count <= kCompared) {

@@ -62,7 +62,8 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval, std::size_
             return _mm512_mask_cmple_epu64_mask(
                 some, _mm512_sub_epi64(_mm512_maskz_loadu_epi64(some, from), low), span);
         };
-        return half(static_cast<__mmask8>(lanes), keys) | half(static_cast<__mmask8>(lanes >> 8), keys + 8) << 8;
+        return half(static_cast<__mmask8>(lanes), keys) | half(static_cast<__mmask8>(lanes >> 8), keys + 8)
+                                                              << 8;
     }
 }
 

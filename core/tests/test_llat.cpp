@@ -55,7 +55,8 @@ TEST(llat_room_is_never_below_the_even_share) {
                 CHECK(partitions >= 1 && partitions <= capacity);
                 const std::size_t room = Llat<std::uint32_t>::room_for(capacity, partitions, slack);
                 CHECK(room * partitions >= capacity);
-                CHECK(static_cast<double>(room * partitions) >= slack * static_cast<double>(capacity) * 0.999999);
+                CHECK(static_cast<double>(room * partitions) >=
+                      slack * static_cast<double>(capacity) * 0.999999);
             }
 }
 
