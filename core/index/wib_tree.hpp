@@ -196,7 +196,7 @@ class WibSubwindow {
                 std::size_t rank = 0;
                 for (std::size_t at = 0; at < count; at += kKeyLanes<Key>)
                     rank += lane_count(lanes_below(keys + at, keys[i]));
-                if (rank >= count * 3 / 8 && rank <= count * 5 / 8) return keys[i];
+                if (rank >= count * 15 / 32 && rank <= count * 17 / 32) return keys[i];
             }
         }
         std::nth_element(keys, keys + count / 2, keys + count);

@@ -212,7 +212,7 @@ TEST(splitters_are_exact_at_the_ends_of_the_type) {
 TEST(partitions_are_even_after_three_adjustments) {
     check_laws<std::uint32_t>(1024, 1 << 15);
     check_laws<std::uint64_t>(1024, 1 << 15);
-    check_laws<std::uint32_t>(64, 1 << 14);
+    check_laws<std::uint32_t>(256, 1 << 14);
 }
 
 TEST(rising_keys_stay_correct) {

@@ -66,7 +66,8 @@ std::uint32_t reversed(std::uint32_t bits) {
 
 template <class Key>
 double fullness(const WibSubwindow<Key>& part) {
-    return static_cast<double>(part.size()) / (double{part.table().room()} * part.table().used_blocks());
+    return static_cast<double>(part.size()) /
+           static_cast<double>(std::size_t{part.table().room()} * part.table().used_blocks());
 }
 
 }  // namespace
