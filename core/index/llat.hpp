@@ -178,6 +178,14 @@ class Llat {
         prefetch(positions(at) + slot);
     }
 
+    // What a probe of the chain's first block reads.
+    void prefetch_tuples(std::uint32_t chain) const {
+        constexpr std::size_t kKeys = kCacheLine / sizeof(Key);
+        const std::size_t count = blocks_[chain].count;
+        for (std::size_t i = 0; i < count; i += kKeys) prefetch(keys(chain) + i);
+        for (std::size_t i = 0; i < count; i += kVector) prefetch(positions(chain) + i);
+    }
+
     // Verifies a chain whose keys lie in `range`. Returns how many blocks it takes.
     std::size_t check(std::uint32_t chain, Interval<Key> range) const {
         require(used_blocks() <= most_, "llat: no more than 2P blocks");

@@ -56,16 +56,31 @@ class RapSubwindow {
         scan(splitters_.find(interval.low), interval, visible, matches);
     }
 
-    // The partition of the probe before: most probes of a sorted batch find theirs, or the next, in the
-    // cache.
-    struct Cursor {
+    // Where a probe begins: its first partition.
+    struct Stretch {
         std::uint32_t partition = 0;
     };
+    using Cursor = Stretch;
 
+    // Probes whose lower ends ascend go on from the partition before; neighbours find theirs in the cache.
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, Cursor& cursor) const {
         cursor.partition = splitters_.find(interval.low, cursor.partition);
         scan(cursor.partition, interval, visible, matches);
+    }
+
+    // The same in two steps, for many: all partitions are found and fetched, then scanned.
+    void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            found[i] = cursor = {splitters_.find(intervals[i].low, cursor.partition)};
+            table_.prefetch_chain(cursor.partition);
+        }
+        for (std::size_t i = 0; i < count; ++i) table_.prefetch_tuples(found[i].partition);
+    }
+
+    template <class Matches>
+    void report(Stretch found, Interval<Key> interval, Visible visible, bool, Matches& matches) const {
+        scan(found.partition, interval, visible, matches);
     }
 
     // The sizes of the partitions, and how far they are from even: the mean distance from the even share, as

@@ -17,7 +17,19 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
 class WibSubwindow {
+    using Node = typename Tree<Key>::Leaf;  // the lowest separators, with the leaves' chains
+
   public:
+    // A leaf, by the node and the slot that name it and its greatest possible key.
+    struct Place {
+        Node* node = nullptr;
+        unsigned slot = 0;
+
+        std::uint32_t leaf() const { return node->positions[slot]; }
+    };
+    using Stretch = Place;  // where a probe begins
+    using Cursor = Place;
+
     WibSubwindow(std::size_t capacity, const IndexOptions& options, const WibSubwindow*)
         : WibSubwindow(capacity, Table::partitions_for(capacity, options.partitions, kShare), options.slack) {
     }
@@ -62,16 +74,25 @@ class WibSubwindow {
         scan(locate(tree_.aim_probe(interval), interval.low), interval, visible, matches);
     }
 
-    // Where the probe before began.
-    struct Cursor {
-        typename Tree<Key>::Leaf* node = nullptr;
-    };
-
+    // Probes whose lower ends ascend go on from the node before; neighbours find their leaves in the cache.
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, Cursor& cursor) const {
-        const Place place = locate_after(cursor.node, interval.low);
-        cursor.node = place.node;
-        scan(place, interval, visible, matches);
+        cursor = locate_after(cursor.node, interval.low);
+        scan(cursor, interval, visible, matches);
+    }
+
+    // The same in two steps, for many: all leaves are found and fetched, then scanned.
+    void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            found[i] = cursor = locate_after(cursor.node, intervals[i].low);
+            table_.prefetch_chain(cursor.leaf());
+        }
+        for (std::size_t i = 0; i < count; ++i) table_.prefetch_tuples(found[i].leaf());
+    }
+
+    template <class Matches>
+    void report(Stretch found, Interval<Key> interval, Visible visible, bool, Matches& matches) const {
+        scan(found, interval, visible, matches);
     }
 
     void check() const {
@@ -97,19 +118,10 @@ class WibSubwindow {
 
   private:
     using Table = Llat<Key>;
-    using Node = typename Tree<Key>::Leaf;  // the lowest separators, with the leaves' chains
     static constexpr unsigned kSlots = TreeNodes<Key>::kSlots;
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
     static constexpr std::size_t kShare = 32;      // tuples of a leaf at half its width, about, unless told
     static constexpr std::size_t kCompared = 256;  // keys whose ranks are found by comparing
-
-    // A leaf, by the node and the slot that name it and its greatest possible key.
-    struct Place {
-        Node* node;
-        unsigned slot;
-
-        std::uint32_t leaf() const { return node->positions[slot]; }
-    };
 
     // A leaf has twice the room of a partition, since being parted leaves it half full.
     WibSubwindow(std::size_t capacity, std::uint32_t partitions, double slack)
