@@ -7,7 +7,6 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 8;
-inline constexpr bool kPartBlocks = false;
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 32 / sizeof(Key);

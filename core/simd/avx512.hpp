@@ -6,7 +6,6 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 16;
-inline constexpr bool kPartBlocks = true;  // the first entries of a block can be read alone
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 64 / sizeof(Key);

@@ -6,7 +6,6 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 1;
-inline constexpr bool kPartBlocks = false;
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 1;
