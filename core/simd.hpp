@@ -51,19 +51,30 @@ inline std::size_t select_positions(const std::uint32_t* positions, std::size_t 
         block.store(out + written, block.visible());
         written += lane_count(block.visible());
     }
+#if SLIDEJOIN_LEVEL == 2
+    if (i == count) return written;
+    const PositionBlock block(positions + i, range, count - i);
+    block.store(out + written, block.visible());
+    return written + lane_count(block.visible());
+#else
     for (; i < count; ++i) {
         out[written] = range.relative(positions[i]);
         written += range.contains(positions[i]);
     }
     return written;
+#endif
 }
 
 inline std::size_t tally_positions(const std::uint32_t* positions, std::size_t count, Visible range) {
     std::size_t total = 0, i = 0;
     for (; i + kBlock <= count; i += kBlock)
         total += lane_count(PositionBlock(positions + i, range).visible());
+#if SLIDEJOIN_LEVEL == 2
+    return i == count ? total : total + lane_count(PositionBlock(positions + i, range, count - i).visible());
+#else
     for (; i < count; ++i) total += range.contains(positions[i]);
     return total;
+#endif
 }
 
 template <class Key>
@@ -76,11 +87,19 @@ inline std::size_t select_entries(const Key* keys, const std::uint32_t* position
         block.store(out + written, chosen);
         written += lane_count(chosen);
     }
+#if SLIDEJOIN_LEVEL == 2
+    if (i == count) return written;
+    const PositionBlock block(positions + i, range, count - i);
+    const unsigned chosen = block.visible() & lanes_inside(keys + i, interval, count - i);
+    block.store(out + written, chosen);
+    return written + lane_count(chosen);
+#else
     for (; i < count; ++i) {
         out[written] = range.relative(positions[i]);
         written += range.contains(positions[i]) && interval.contains(keys[i]);
     }
     return written;
+#endif
 }
 
 template <class Key>
@@ -89,8 +108,14 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
     std::size_t total = 0, i = 0;
     for (; i + kBlock <= count; i += kBlock)
         total += lane_count(PositionBlock(positions + i, range).visible() & lanes_inside(keys + i, interval));
+#if SLIDEJOIN_LEVEL == 2
+    if (i == count) return total;
+    return total + lane_count(PositionBlock(positions + i, range, count - i).visible() &
+                              lanes_inside(keys + i, interval, count - i));
+#else
     for (; i < count; ++i) total += range.contains(positions[i]) && interval.contains(keys[i]);
     return total;
+#endif
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

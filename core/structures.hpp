@@ -8,7 +8,9 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 // The structures, as X(kind, class template).
 #define SLIDEJOIN_STRUCTURES(X) \
     X(nested_loop, NestedLoop)  \
-    X(b_tree, BPlusTree)
+    X(b_tree, BPlusTree)        \
+    X(rap_table, RapTable)      \
+    X(wib_tree, WibTree)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \
     template <class Key>                   \
