@@ -8,7 +8,11 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 // The structures, as X(kind, class template).
 #define SLIDEJOIN_STRUCTURES(X) \
     X(nested_loop, NestedLoop)  \
-    X(b_tree, BPlusTree)
+    X(b_tree, BPlusTree)        \
+    X(b_chain, BChain)          \
+    X(ib_chain, IbChain)        \
+    X(im_tree, ImTree)          \
+    X(pim_tree, PimTree)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \
     template <class Key>                   \

@@ -32,7 +32,12 @@ class SlidejoinJoin final : public Structure {
     static slidejoin::IndexKind index_of(const std::string& name) {
         if (name == "b-tree") return slidejoin::IndexKind::b_tree;
         if (name == "nested-loop") return slidejoin::IndexKind::nested_loop;
-        throw std::invalid_argument("--index " + name + "; expected b-tree or nested-loop");
+        if (name == "b-chain") return slidejoin::IndexKind::b_chain;
+        if (name == "ib-chain") return slidejoin::IndexKind::ib_chain;
+        if (name == "im-tree") return slidejoin::IndexKind::im_tree;
+        if (name == "pim-tree") return slidejoin::IndexKind::pim_tree;
+        throw std::invalid_argument("--index " + name +
+                                    "; expected nested-loop, b-tree, b-chain, ib-chain, im-tree or pim-tree");
     }
 
     // The named instruction set, or with "best" the fastest one of this processor.
