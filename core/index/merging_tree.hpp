@@ -118,7 +118,8 @@ class MergingTree {
     void forget(std::uint32_t position) {
         if (!started_ || !before(first_, position)) return;
         first_ = position;
-        if (first_ - oldest_ > kLongest) merge();
+        const bool nothing_left = before(last_, first_) && recent_count_ + stable_.size() > 0;
+        if (nothing_left || first_ - oldest_ > kLongest) merge();
     }
 
     void check(std::uint32_t, std::uint32_t next) const {

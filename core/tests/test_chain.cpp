@@ -62,11 +62,10 @@ TEST(b_chain) { check_all<BChain>(); }
 TEST(ib_chain) { check_all<IbChain>(); }
 
 TEST(chains_of_many_lengths) {
-    for (const std::uint32_t length : {2u, 3u, 9u})
-        for (const std::uint32_t least : {1u, 16u, 64u}) {
-            check_all<BChain>(chain_of(length, least));
-            check_all<IbChain>(chain_of(length, least));
-        }
+    for (const IndexOptions& options : {chain_of(2, 16), chain_of(3, 64), chain_of(9, 16)}) {
+        check_all<BChain>(options);
+        check_all<IbChain>(options);
+    }
 }
 
 TEST(chains_aim) {
