@@ -87,7 +87,7 @@ class ImmutableTree {
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches, std::size_t leaf) const {
         const std::size_t from = place_in(leaf, interval.low);
-        const std::size_t to = end_from(from, interval.high);
+        const std::size_t to = end_from(leaf, interval.high);
         if (from < to) matches.positions(run_.positions.data() + from, to - from, visible);
     }
 
@@ -117,7 +117,7 @@ class ImmutableTree {
   private:
     static constexpr unsigned kMaxHeight = 8;  // 16^8 entries and more
     static constexpr std::size_t kNodeBytes = kFanOut * sizeof(Key);
-    static constexpr std::size_t kNear = 4 * kFanOut;  // a longer range is ended by a search
+    static constexpr std::size_t kNear = 4;  // leaves; the end of a longer range is searched from the root
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
     static_assert(Run<Key>::kPadding >= kFanOut);
 
@@ -142,12 +142,14 @@ class ImmutableTree {
         prefetch_span<kFanOut * sizeof(std::uint32_t)>(run_.positions.data() + leaf * kFanOut);
     }
 
-    // Behind the last entry up to `high`, which is not before `from`.
-    std::size_t end_from(std::size_t from, Key high) const {
-        for (std::size_t at = from; at < from + kNear; at += kKeyLanes<Key>) {
-            if (at >= run_.size) return run_.size;
-            const unsigned inside = lane_count(lanes_up_to(run_.keys.data() + at, high));
-            if (inside < kKeyLanes<Key>) return std::min(at + inside, run_.size);
+    // Behind the last entry up to `high`, which is not before this leaf. Most ranges end in the leaf where they
+    // begin, and only its lines are touched then.
+    std::size_t end_from(std::size_t leaf, Key high) const {
+        for (const std::size_t far = leaf + kNear; leaf < far; ++leaf) {
+            const Key* keys = run_.keys.data() + leaf * kFanOut;
+            const unsigned inside = count_up_to<kFanOut>(keys, kFanOut, high);
+            const std::size_t end = leaf * kFanOut + inside;
+            if (inside < kFanOut || end >= run_.size) return std::min(end, run_.size);
         }
         return high == kGreatest ? run_.size : lower_bound(static_cast<Key>(high + 1));
     }
