@@ -1,9 +1,10 @@
-// The chained indexes of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen): a window
-// as L (chain_length) sub-indexes by arrival (subwindows.hpp), of which the newest, a B+-tree, takes the
-// inserts and the oldest is dropped whole.
+// The chained indexes of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen): a
+// window as L (chain_length) sub-indexes by arrival (subwindows.hpp), of which the newest, a B+-tree, takes
+// the inserts and the oldest is dropped whole.
 //
-// b-chain: all sub-indexes are B+-trees. ib-chain: one that is full is turned into an immutable tree, which is
-// smaller and searched faster, in O(n) once. An insert costs O(log w), a probe L searches; nothing is deleted.
+// b-chain: all sub-indexes are B+-trees. ib-chain: one that is full is turned into an immutable tree, which
+// is smaller and searched faster, in O(n) once. An insert costs O(log w), a probe L searches; nothing is
+// deleted.
 #pragma once
 
 #include "immutable_tree.hpp"

@@ -5,8 +5,8 @@
 // The run is cut into blocks of kFanOut entries, the leaves. Each inner level lists, for every node of the
 // level below, the greatest key under it; the levels stand one behind the other, root first, and a node's
 // children follow from its number, so no pointer is stored. A node is two cache lines and is searched by
-// comparing all its keys at once. Built from the bottom up in O(n); search O(log n); beside the run one key for
-// every kFanOut - 1 entries.
+// comparing all its keys at once. Built from the bottom up in O(n); search O(log n); beside the run one key
+// for every kFanOut - 1 entries.
 #pragma once
 
 #include "run.hpp"
@@ -106,7 +106,8 @@ class ImmutableTree {
         for (std::size_t i = run_.size; i < nodes_[height_] * kFanOut; ++i)
             require(run_.keys[i] == kGreatest, "immutable tree: the last leaf is padded");
         for (unsigned depth = 0; depth < height_; ++depth) {
-            require(nodes_[depth] == nodes_for(nodes_[depth + 1]), "immutable tree: a level fits the one below");
+            require(nodes_[depth] == nodes_for(nodes_[depth + 1]),
+                    "immutable tree: a level fits the one below");
             const Key* keys = inner_.data() + start_[depth];
             for (std::size_t i = 0; i < nodes_[depth] * kFanOut; ++i)
                 require(keys[i] == (i + 1 < nodes_[depth + 1] ? greatest_under(depth + 1, i) : kGreatest),
@@ -142,8 +143,8 @@ class ImmutableTree {
         prefetch_span<kFanOut * sizeof(std::uint32_t)>(run_.positions.data() + leaf * kFanOut);
     }
 
-    // Behind the last entry up to `high`, which is not before this leaf. Most ranges end in the leaf where they
-    // begin, and only its lines are touched then.
+    // Behind the last entry up to `high`, which is not before this leaf. Most ranges end in the leaf where
+    // they begin, and only its lines are touched then.
     std::size_t end_from(std::size_t leaf, Key high) const {
         for (const std::size_t far = leaf + kNear; leaf < far; ++leaf) {
             const Key* keys = run_.keys.data() + leaf * kFanOut;

@@ -80,7 +80,7 @@ class MergingTree {
     }
 
     void insert_group(const Entry<Key>* entries, std::size_t count) {
-        Key keys[kGroup];
+        Key keys[kGroup] = {};
         std::size_t nodes[kGroup] = {};
         for (std::size_t i = 0; i < count; ++i) keys[i] = entries[i].key;
         stable_.locate(keys, count, 0, recent_.depth(), nodes);
@@ -99,9 +99,9 @@ class MergingTree {
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
-        Key lows[kGroup];
+        Key lows[kGroup] = {};
         std::size_t nodes[kGroup] = {};
-        typename Mutable::ProbeAim recent[kGroup];
+        typename Mutable::ProbeAim recent[kGroup] = {};
         for (std::size_t i = 0; i < count; ++i) lows[i] = tasks[order[i]].interval.low;
         stable_.locate(lows, count, 0, recent_.depth(), nodes);
         for (std::size_t i = 0; i < count; ++i)
@@ -169,8 +169,14 @@ class MergingTree {
 
     void merge() {
         spare_.start(std::min(stable_.size() + recent_count_, window()));
-        Copy copy{stable_.run().keys.data(), stable_.run().positions.data(), stable_.size(), 0,
-                  spare_.keys.data(),        spare_.positions.data(),        0,              first_};
+        Copy copy{stable_.run().keys.data(),
+                  stable_.run().positions.data(),
+                  stable_.size(),
+                  0,
+                  spare_.keys.data(),
+                  spare_.positions.data(),
+                  0,
+                  first_};
         recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
             for (std::size_t i = 0; i < count; ++i) {
                 copy.up_to(keys[i]);  // of equal keys, those of the immutable tree are older

@@ -24,7 +24,8 @@ class SubTrees {
     using Leaf = typename Tree<Key>::Leaf;
 
   public:
-    // What others may change between aim and use is looked up again: with real locks only the sub-tree is kept.
+    // What others may change between aim and use is looked up again: with real locks only the sub-tree is
+    // kept.
     template <class LeafPointer>
     struct Aim {
         std::size_t sub_tree;

@@ -36,11 +36,10 @@ concept SortedProbes = requires { typename P::Cursor; };
 
 // A subwindow that can fetch the memory of an insert or a probe ahead (AimedIndex, concept.hpp).
 template <class P, class Key>
-concept AimedSubwindow =
-    requires(const P part, Key key, Interval<Key> interval) {
-        { part.aim_insert(key) } -> std::same_as<typename P::InsertAim>;  // a pointer
-        { part.aim_probe(interval) } -> std::same_as<typename P::ProbeAim>;
-    };
+concept AimedSubwindow = requires(const P part, Key key, Interval<Key> interval) {
+    { part.aim_insert(key) } -> std::same_as<typename P::InsertAim>;  // a pointer
+    { part.aim_probe(interval) } -> std::same_as<typename P::ProbeAim>;
+};
 
 template <class Key, class Part>
 class Subwindows {

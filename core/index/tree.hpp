@@ -1,5 +1,5 @@
-// A B+-tree of (key, position) entries: what the b-tree, the chains and the mutable parts of the merging trees
-// are made of.
+// A B+-tree of (key, position) entries: what the b-tree, the chains and the mutable parts of the merging
+// trees are made of.
 //
 // Nodes are whole cache lines and are searched by comparing all their keys at once. Keys and positions of a
 // leaf stand apart, so a search reads keys only. Equal keys stand in the order of their positions. Nodes come
@@ -117,7 +117,7 @@ class Tree {
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
-        Key lows[kGroup];
+        Key lows[kGroup] = {};
         Leaf* leaves[kGroup];
         for (std::size_t i = 0; i < count; ++i) lows[i] = tasks[order[i]].interval.low;
         locate<kLower>(lows, count, leaves);
@@ -158,7 +158,8 @@ class Tree {
     // Calls visit(keys, positions, count) for the entries of each leaf, in the order of keys.
     template <class Visit>
     void visit(Visit visit) const {
-        for (const Leaf* leaf = first_; leaf; leaf = leaf->next) visit(leaf->keys, leaf->positions, leaf->count);
+        for (const Leaf* leaf = first_; leaf; leaf = leaf->next)
+            visit(leaf->keys, leaf->positions, leaf->count);
     }
 
     void check() const {

@@ -46,7 +46,8 @@ void check_search(const ImmutableTree<Key>& tree, const std::vector<Key>& keys, 
     CHECK_EQUAL(count.size(), to - from);
     for (std::size_t i = from; i < to; ++i) CHECK_EQUAL(list.data()[i - from], i);
     // The visible range filters.
-    const Visible few{static_cast<std::uint32_t>(keys.size() / 3), static_cast<std::uint32_t>(keys.size() / 2)};
+    const Visible few{static_cast<std::uint32_t>(keys.size() / 3),
+                      static_cast<std::uint32_t>(keys.size() / 2)};
     std::size_t seen = 0;
     for (std::size_t i = from; i < to; ++i) seen += few.contains(static_cast<std::uint32_t>(i));
     MatchCount filtered;

@@ -13,8 +13,8 @@ using slidejoin::IndexOptions;
 
 namespace {
 
-// Counts what is held, and insists on the order of a hand-over: a second lock is the next sub-tree's, and only
-// the first of two is given back before it.
+// Counts what is held, and insists on the order of a hand-over: a second lock is the next sub-tree's, and
+// only the first of two is given back before it.
 class CountingLock {
   public:
     void lock() {
@@ -84,7 +84,8 @@ void check_aims(const IndexOptions& options, std::uint32_t start, Shape shape) {
     }
 }
 
-// A large window that slides over several merges, in batches, then groups, then tuple by tuple; positions wrap.
+// A large window that slides over several merges, in batches, then groups, then tuple by tuple; positions
+// wrap.
 template <class Index>
 void check_large(const IndexOptions& options) {
     constexpr std::uint32_t kCount = 100'000, kWindow = 30'000, kStart = 0u - 50'000u;
@@ -107,9 +108,8 @@ void check_large(const IndexOptions& options) {
             CHECK_EQUAL(all.size(), done - first);
             const std::uint64_t low = entries[done - 1].key, high = low + low / 4;
             index.probe({low, high}, visible, some);
-            const auto expected = std::count_if(entries.begin() + first, entries.begin() + done, [&](const auto& e) {
-                return low <= e.key && e.key <= high;
-            });
+            const auto expected = std::count_if(entries.begin() + first, entries.begin() + done,
+                                                [&](const auto& e) { return low <= e.key && e.key <= high; });
             CHECK_EQUAL(some.size(), static_cast<std::size_t>(expected));
         }
     }
