@@ -125,7 +125,8 @@ class MergingTree {
     void check(std::uint32_t, std::uint32_t next) const {
         stable_.check();
         recent_.check(stable_);
-        require(!started_ || before(last_, next), "merging tree: the last entry is in the window or before");
+        const bool holds = stable_.size() + recent_count_ > 0;
+        require(!holds || before(last_, next), "merging tree: the last entry is not before its time");
         std::size_t held = 0;
         const auto in_window = [&](const std::uint32_t* positions, std::size_t count) {
             for (std::size_t i = 0; i < count; ++i)
@@ -138,7 +139,7 @@ class MergingTree {
             held += count;
         });
         require(held == recent_count_, "merging tree: as many recent entries as it counts");
-        require(held + stable_.size() <= (started_ ? std::size_t{last_ - oldest_} + 1 : 0),
+        require(!holds || held + stable_.size() <= std::size_t{last_ - oldest_} + 1,
                 "merging tree: as many entries as positions at most");
     }
 

@@ -19,6 +19,25 @@ struct NoLock {
     void unlock() {}
 };
 
+// Holds a lock as long as it lives, or hands it over to another: takes that one first, then lets go.
+template <class Lock>
+class Holding {
+  public:
+    explicit Holding(Lock& lock) : lock_(&lock) { lock_->lock(); }
+    Holding(const Holding&) = delete;
+    Holding& operator=(const Holding&) = delete;
+    ~Holding() { lock_->unlock(); }
+
+    void hand_over(Lock& next) {
+        next.lock();
+        lock_->unlock();
+        lock_ = &next;
+    }
+
+  private:
+    Lock* lock_;
+};
+
 template <class Key, class Lock>
 class SubTrees {
     using Leaf = typename Tree<Key>::Leaf;
@@ -61,9 +80,8 @@ class SubTrees {
 
     void insert(Key key, std::uint32_t position, InsertAim aim) {
         SubTree& into = sub_trees_[aim.sub_tree];
-        into.lock.lock();
+        const Holding<Lock> holding(into.lock);
         into.tree.insert(key, position, aim.leaf ? aim.leaf : into.tree.aim_insert(key));
-        into.lock.unlock();
     }
 
     // Entries and the nodes that they belong to.
@@ -86,9 +104,8 @@ class SubTrees {
             const Key bound = stable.bound(depth_, node);
             std::size_t together = 1;
             while (together < count && entries[together].key <= bound) ++together;
-            sub_trees_[node].lock.lock();
+            const Holding<Lock> holding(sub_trees_[node].lock);
             sub_trees_[node].tree.insert_sorted(entries, together);
-            sub_trees_[node].lock.unlock();
             entries += together;
             count -= together;
         }
@@ -98,16 +115,13 @@ class SubTrees {
     void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeAim aim,
                const ImmutableTree<Key>& stable) const {
         const SubTree* at = &sub_trees_[aim.sub_tree];
-        at->lock.lock();
+        Holding<Lock> holding(at->lock);
         at->tree.probe(interval, visible, matches, aim.leaf ? aim.leaf : at->tree.aim_probe(interval));
         for (std::size_t i = aim.sub_tree; stable.bound(depth_, i) < interval.high; ++i) {
-            const SubTree* next = at + 1;
-            next->lock.lock();
-            at->lock.unlock();
-            at = next;
+            ++at;
+            holding.hand_over(at->lock);
             at->tree.probe(interval, visible, matches);
         }
-        at->lock.unlock();
     }
 
     template <class Visit>
