@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin] [--window N] [--matches M] [--tuples N] [--runs N]\n"
     "          [--wait] [--mode count|push] [--push N] [--seed N]\n"
-    "          [--index b-tree|nested-loop] [--group N] [--level portable|avx2|avx512|best]   (slidejoin)\n";
+    "          [--index NAME] [--group N] [--level portable|avx2|avx512|best]   (slidejoin)\n";
 
 #ifdef SLIDEJOIN_WITH_ABSL
 constexpr bool kWithAbsl = true;
