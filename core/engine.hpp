@@ -67,7 +67,8 @@ struct IndexedSpec {
 struct IndexOptions {
     std::uint32_t chain_length = 2;     // L, b-chain and ib-chain: sub-indexes of a window, with the active one
     double merge_ratio = 0.125;         // m, im-tree and pim-tree: share of the window that is mutable
-    std::uint32_t insertion_depth = 2;  // D_I, pim-tree: level of the immutable tree where sub-trees hang
+    std::uint32_t insertion_depth = 0;  // D_I, pim-tree: level of the immutable tree where sub-trees hang; 0 goes
+                                        // by size: the deepest at which they come to fill half a leaf
     std::uint32_t subwindows = 8;       // rap-table, wib-tree, bi-sort: subwindows of a window
     std::uint32_t partitions = 0;       // P, the same: of a subwindow; 0 goes by its size
     double slack = 1.25;                // sigma, rap-table and wib-tree: room of a partition over its even share

@@ -9,6 +9,10 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 #define SLIDEJOIN_STRUCTURES(X) \
     X(nested_loop, NestedLoop)  \
     X(b_tree, BPlusTree)        \
+    X(b_chain, BChain)          \
+    X(ib_chain, IbChain)        \
+    X(im_tree, ImTree)          \
+    X(pim_tree, PimTree)        \
     X(rap_table, RapTable)      \
     X(wib_tree, WibTree)
 

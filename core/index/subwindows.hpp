@@ -34,6 +34,13 @@ concept Subwindow = requires(P part, const P constant, const P* before, Key key,
 template <class P>
 concept SortedProbes = requires { typename P::Cursor; };
 
+// A subwindow that can fetch the memory of an insert or a probe ahead (AimedIndex, concept.hpp).
+template <class P, class Key>
+concept AimedSubwindow = requires(const P part, Key key, Interval<Key> interval) {
+    { part.aim_insert(key) } -> std::same_as<typename P::InsertAim>;  // a pointer
+    { part.aim_probe(interval) } -> std::same_as<typename P::ProbeAim>;
+};
+
 template <class Key, class Part>
 class Subwindows {
     static_assert(Subwindow<Part, Key>);
@@ -68,6 +75,64 @@ class Subwindows {
         for (const Held& held : parts_)
             if (const Sight sight = held.seen_by(visible); sight != Sight::none)
                 held.part->probe(interval, visible, sight == Sight::whole, matches);
+    }
+
+    // Aims at as many subwindows as short chains have; the others are found when they are probed.
+    auto aim_insert(Key key) const
+        requires AimedSubwindow<Part, Key>
+    {
+        return full() ? nullptr : parts_.back().part->aim_insert(key);
+    }
+
+    auto aim_probe(Interval<Key> interval) const
+        requires AimedSubwindow<Part, Key>
+    {
+        ProbeAims<Part> aims;
+        aims.count = std::min(parts_.size(), kAimed);
+        for (std::size_t p = 0; p < aims.count; ++p) aims.at[p] = parts_[p].part->aim_probe(interval);
+        return aims;
+    }
+
+    template <class Aim>
+    void insert(Key key, std::uint32_t position, Aim aim) {
+        if (!aim) return insert(key, position);
+        note(position);
+        parts_.back().part->insert(key, position, aim);
+    }
+
+    template <class Matches, class Aims>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, const Aims& aims) const {
+        for (std::size_t p = 0; p < parts_.size(); ++p) {
+            const Sight sight = parts_[p].seen_by(visible);
+            if (sight == Sight::none) continue;
+            if (p < aims.count)
+                parts_[p].part->probe(interval, visible, sight == Sight::whole, matches, aims.at[p]);
+            else parts_[p].part->probe(interval, visible, sight == Sight::whole, matches);
+        }
+    }
+
+    void insert_group(const Entry<Key>* entries, std::size_t count)
+        requires AimedSubwindow<Part, Key>
+    {
+        if (!full() && capacity_ - parts_.back().part->size() >= count) {
+            note(entries[count - 1].value);
+            return parts_.back().part->insert_group(entries, count);
+        }
+        for (std::size_t i = 0; i < count; ++i) insert(entries[i].key, entries[i].value);
+    }
+
+    template <class Matches>
+    void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
+        requires AimedSubwindow<Part, Key>
+    {
+        ProbeAims<Part> aims[kGroup];
+        for (std::size_t i = 0; i < count; ++i) aims[i] = aim_probe(tasks[order[i]].interval);
+        for (std::size_t i = 0; i < count; ++i) {
+            Task<Key>& task = tasks[order[i]];
+            matches.begin(task);
+            probe(task.interval, task.visible, matches, aims[i]);
+            task.found_to = matches.size();
+        }
     }
 
     // Tasks by the lower ends of their intervals: each subwindow goes on from the task before.
@@ -116,6 +181,14 @@ class Subwindows {
     }
 
   private:
+    static constexpr std::size_t kAimed = 4;
+
+    template <class P>
+    struct ProbeAims {
+        std::size_t count;
+        typename P::ProbeAim at[kAimed];
+    };
+
     enum class Sight { none, part, whole };
 
     struct Held {
