@@ -8,7 +8,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 // The structures, as X(kind, class template).
 #define SLIDEJOIN_STRUCTURES(X) \
     X(nested_loop, NestedLoop)  \
-    X(b_tree, BPlusTree)
+    X(b_tree, BPlusTree)        \
+    X(bi_sort, BiSort)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \
     template <class Key>                   \

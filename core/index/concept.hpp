@@ -29,10 +29,29 @@ struct Task {
     std::size_t found_to;
 };
 
-// Positions that stand together because their keys do, and do not change as long as the number is the same. A
-// result may name a part of a run instead of listing it.
+// The number of a run in results: given when one first speaks of it, and gone with the run.
+class RunNumber {
+  public:
+    bool given() const { return number_ != nullptr; }
+    std::uint64_t value() const { return *number_; }
+
+    // The giver learns from what is returned whether the run still stands.
+    std::weak_ptr<const std::uint64_t> give(std::uint64_t number) {
+        number_ = std::make_shared<const std::uint64_t>(number);
+        return number_;
+    }
+
+    // The run has changed.
+    void withdraw() { number_.reset(); }
+
+  private:
+    std::shared_ptr<const std::uint64_t> number_;
+};
+
+// Positions that stand together because their keys do, with kBlock readable slots behind them. A result may
+// name a part of the run instead of listing it: the structure withdraws the number where the positions change.
 struct RunOfPositions {
-    std::uint64_t number;  // of this join's runs
+    RunNumber* number;
     const std::uint32_t* positions;
     std::size_t size;
 };
@@ -64,10 +83,15 @@ class MatchList {
         size_ += select_entries(keys, positions, count, interval, visible, found_.data() + size_);
     }
 
+    // As `positions`, of an array with kBlock readable slots behind: a few cost no branch.
+    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        found_.reserve(size_ + count + kBlock, size_);
+        size_ += select_padded(positions, count, visible, found_.data() + size_);
+    }
+
     // Positions [from, to) of a run, all of them visible.
     void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
-        found_.reserve(size_ + (to - from), size_);
-        for (std::size_t i = from; i < to; ++i) found_[size_++] = visible.relative(run.positions[i]);
+        padded(run.positions + from, to - from, visible);
     }
 
   private:
@@ -94,6 +118,10 @@ class MatchCount {
     void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
                  Visible visible) {
         size_ += tally_entries(keys, positions, count, interval, visible);
+    }
+
+    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        size_ += tally_padded(positions, count, visible);
     }
 
     void run(const RunOfPositions&, std::size_t from, std::size_t to, Visible) { size_ += to - from; }

@@ -49,10 +49,12 @@ class Subwindows {
         parts_.back().part->insert(key, position);
     }
 
+    // A batch stays together where it can: it begins a subwindow that has room for it, rather than be cut to
+    // fill up one that is half full.
     void insert_batch(const Entry<Key>* entries, std::size_t count) {
         while (count > 0) {
-            if (full()) begin(entries[0].value);
-            const std::size_t fitting = std::min(count, capacity_ - parts_.back().part->size());
+            if (full() || (room() < count && room() <= capacity_ / 2)) begin(entries[0].value, count);
+            const std::size_t fitting = std::min(count, room());
             note(entries[fitting - 1].value);
             batch_.reserve(fitting);
             std::memcpy(batch_.data(), entries, fitting * sizeof(Entry<Key>));
@@ -132,13 +134,16 @@ class Subwindows {
         }
     };
 
-    bool full() const { return parts_.empty() || parts_.back().part->size() >= capacity_; }
+    bool full() const { return parts_.empty() || room() == 0; }
+    std::size_t room() const { return capacity_ - parts_.back().part->size(); }
 
-    // A window that has not begun to slide yet doubles with each subwindow.
-    void begin(std::uint32_t position) {
+    // A window that has not begun to slide yet doubles with each subwindow. One that gets batches is cut between
+    // them.
+    void begin(std::uint32_t position, std::size_t batch = 1) {
         if (parts_.empty()) first_ = position;
         const std::size_t held = position - first_;
-        const std::size_t capacity = std::max<std::size_t>(options_.least, slides_ ? held / share_ : held);
+        std::size_t capacity = std::max<std::size_t>(options_.least, slides_ ? held / share_ : held);
+        capacity = (capacity + batch - 1) / batch * batch;
         parts_.reserve(parts_.size() + 1);
         Part* last = parts_.empty() ? nullptr : parts_.back().part.get();
         if (last) last->seal();
