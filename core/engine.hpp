@@ -136,6 +136,22 @@ class Pairs {
     std::size_t capacity_ = 0;
 };
 
+// Matches as parts of runs, and as pairs where they are no part of one. A run is an array of positions of one
+// side; it is handed over once, and referred to by its number until it is gone.
+struct RangeResult {
+    struct Run {
+        std::uint64_t number;
+        std::vector<std::int64_t> positions;
+    };
+
+    std::vector<std::int64_t> probe, run, start, end;  // arrival `probe` of the batch meets run[start, end)
+    Pairs pairs;
+    std::vector<std::int64_t> arrival;  // of each pair
+    std::vector<std::int64_t> positions;  // of the batch's arrivals
+    std::vector<Run> runs;              // that no result before referred to
+    std::vector<std::uint64_t> gone;    // that none refers to from now on
+};
+
 // Tuples that no arrival to come can meet, in the order in which that became certain; `after` counts the
 // pairs of the same push that come before. A tuple may be told twice, on arrival and when its place is given
 // up.
@@ -217,6 +233,8 @@ class Engine {
     virtual ~Engine() = default;
     // Joins the batch and appends its matches to `pairs`; with nullptr they are only counted.
     virtual std::uint64_t push(const Batch& batch, Pairs* pairs) = 0;
+    // The same, with matches as parts of runs where the index has them.
+    virtual std::uint64_t ranges(const Batch& batch, RangeResult& result) = 0;
     // Rows of the last batch that came too late, by their number in it. Event windows only.
     virtual const std::vector<std::uint32_t>& late() const = 0;
     // Event windows: old positions of the tuples of a side that the last call moved to new positions, which

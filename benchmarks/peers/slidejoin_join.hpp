@@ -30,6 +30,7 @@ class SlidejoinJoin final : public Structure {
     }
 
     static slidejoin::IndexKind index_of(const std::string& name) {
+        if (name == "bi-sort") return slidejoin::IndexKind::bi_sort;
         if (name == "b-tree") return slidejoin::IndexKind::b_tree;
         if (name == "nested-loop") return slidejoin::IndexKind::nested_loop;
         throw std::invalid_argument("--index " + name + "; expected b-tree or nested-loop");

@@ -5,6 +5,7 @@
 
 #include "../index/concept.hpp"
 #include "filter.hpp"
+#include "ranges.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -27,6 +28,7 @@ class Indexes {
     virtual void join(const Group<Key>& group, MatchList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
+    virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
     virtual void insert(int side, const Entry<Key>* entries, std::size_t count) = 0;
     virtual void forget(std::uint32_t left, std::uint32_t right) = 0;
     virtual void check(int side, std::uint32_t first, std::uint32_t next) const = 0;
@@ -44,6 +46,7 @@ class IndexesOf final : public Indexes<Key> {
     void join(const Group<Key>& group, MatchList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchCount& matches) override { run(group, matches); }
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
+    void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
     void insert(int side, const Entry<Key>* entries, std::size_t count) override {
         insert_all(index_[side], entries, count);

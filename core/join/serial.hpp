@@ -26,27 +26,20 @@ class SerialJoin final : public Engine {
           writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
-        if (broken_) throw BrokenJoin();
-        if (!pairs && (spec_.finals[0] || spec_.finals[1]))
-            throw std::logic_error("final tuples stand among pairs, which are not asked for");
-        validate(batch, spec_, window_);
-        broken_ = true;  // until the batch is through: memory may run out in the middle of it
-        late_.clear();
-        finals_.clear();
+        if (!pairs) require_no_finals();
         // What is tested or may be found twice after probing must be listed even to be counted.
         const bool listed = pairs || !filters_.empty() || spec_.self_join;
-        std::uint64_t found = 0;
-        for (std::size_t start = 0; start < batch.size;) {
-            const std::size_t count = std::min(group_size(), batch.size - start);
-            admit(batch, start, count);
-            found += listed ? find_listed(count, pairs) : find_counted(count);
-            forget();
-            start += count;
-        }
-        window_.let_pass();
-        renumber();
-        matches_ += found;
-        broken_ = false;
+        return join(batch, [&](std::size_t, std::size_t count) {
+            return listed ? find_listed(count, pairs) : find_counted(count);
+        });
+    }
+
+    std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
+        require_no_finals();
+        const std::uint64_t found = join(batch, [&](std::size_t start, std::size_t count) {
+            return find_ranges(start, count, result);
+        });
+        ranges_.tell_gone(result);
         return found;
     }
 
@@ -120,7 +113,7 @@ class SerialJoin final : public Engine {
         stats.latest = window_.latest();
         stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
                               ends_.bytes() + keys_.bytes() + nulls_.bytes() + intervals_.bytes() +
-                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes();
+                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes() + ranges_.bytes();
         return stats;
     }
 
@@ -136,6 +129,34 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kBatch = 4096;  // a group that is small against any large window
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
+
+    void require_no_finals() const {
+        if (spec_.finals[0] || spec_.finals[1])
+            throw std::logic_error("final tuples stand among pairs, which are not asked for");
+    }
+
+    // Takes a batch through the join, a group at a time; find(start, count) looks for the partners of each.
+    template <class Find>
+    std::uint64_t join(const Batch& batch, Find find) {
+        if (broken_) throw BrokenJoin();
+        validate(batch, spec_, window_);
+        broken_ = true;  // until the batch is through: memory may run out in the middle of it
+        late_.clear();
+        finals_.clear();
+        std::uint64_t found = 0;
+        for (std::size_t start = 0; start < batch.size;) {
+            const std::size_t count = std::min(group_size(), batch.size - start);
+            admit(batch, start, count);
+            found += find(start, count);
+            forget();
+            start += count;
+        }
+        window_.let_pass();
+        renumber();
+        matches_ += found;
+        broken_ = false;
+        return found;
+    }
 
     // Whether 0, 1 or 2 for both means this side; a self-join has only one.
     bool names(int side, Side each) const {
@@ -218,6 +239,24 @@ class SerialJoin final : public Engine {
         return found;
     }
 
+    std::uint64_t find_ranges(std::size_t start, std::size_t count, RangeResult& result) {
+        ranges_.start(tasks_.data(), task_count_, places_.data(), count, result);
+        if (filters_.empty()) {
+            indexes_->join(group(count), ranges_);
+        } else {
+            FilteredList filtered(filters_, ranges_.list());
+            indexes_->join(group(count), filtered);
+        }
+        ends_.reserve(count);
+        const std::uint64_t listed = writer_.write(tasks_.data(), task_count_, places_.data(), ranges_.list(),
+                                                   &result.pairs, ends_.data(), count);
+        for (std::size_t i = 0; i < count; ++i) {
+            result.arrival.resize(ends_[i], static_cast<std::int64_t>(start + i));
+            result.positions.push_back(static_cast<std::int64_t>(places_[i].position));
+        }
+        return listed + ranges_.write(start);
+    }
+
     void forget() {
         indexes_->forget(low_bits(window_.first(Side::left)), low_bits(window_.first(Side::right)));
         if (filters_.empty() && spec_.window.kind != WindowKind::event) return;
@@ -283,6 +322,7 @@ class SerialJoin final : public Engine {
                 time = batch.times[row];
                 if (event && timed && window_.refuse(side, time)) {
                     late_.push_back(static_cast<std::uint32_t>(row));
+                    places_[i] = {};
                     continue;
                 }
             }
@@ -404,6 +444,7 @@ class SerialJoin final : public Engine {
     TaskSorter<Key> sorter_;
     MatchList list_;
     MatchCount counter_;
+    MatchRanges ranges_;
     ResultWriter writer_;
 };
 
