@@ -20,11 +20,12 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SortedPart {
   public:
-    // Where the task before began and ended in the main array.
-    struct Cursor {
+    // A part of the main array; a cursor is the one that was found last.
+    struct Stretch {
         std::size_t from = 0;
         std::size_t to = 0;
     };
+    using Cursor = Stretch;
 
     SortedPart(std::size_t capacity, const IndexOptions& options, const SortedPart*)
         : capacity_(capacity), buffer_capacity_(buffer_for(capacity, options)) {
@@ -61,20 +62,35 @@ class SortedPart {
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
-        const std::size_t from = find(interval.low);
-        const std::size_t to = end_of(interval, [&](Key key) { return find(key); });
-        report(from, to, interval, visible, whole, matches);
+        const std::size_t to = interval.high == kGreatest ? main_.size : find(interval.high + 1);
+        report({find(interval.low), to}, interval, visible, whole, matches);
+    }
+
+    // Where the keys of some intervals stand, which ascend by their lower ends, in this call and over calls with
+    // the same cursor.
+    void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* stretches) const {
+        Stretch last = cursor;
+        for (std::size_t i = 0; i < count; ++i) {
+            const Interval<Key> interval = intervals[i];
+            const std::size_t from = advance(last.from, interval.low);
+            std::size_t to = main_.size;
+            if (interval.high != kGreatest) [[likely]] {
+                // From the end before, unless it lies behind this one: intervals may be of different widths.
+                const Key end = interval.high + 1;
+                const bool ahead = (last.to > from) & (main_.keys[last.to - (last.to > 0)] < end);
+                to = advance(ahead ? last.to : from, end);
+            }
+            stretches[i] = last = {from, to};
+        }
+        cursor = last;
     }
 
     template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, bool whole, Matches& matches, Cursor& cursor) const {
-        cursor.from = advance(cursor.from, interval.low);
-        cursor.to = end_of(interval, [&](Key key) {
-            // The end before, unless it lies behind this one: intervals may be of different widths.
-            const bool ahead = (cursor.to > cursor.from) & (main_.keys[cursor.to - (cursor.to > 0)] < key);
-            return advance(ahead ? cursor.to : cursor.from, key);
-        });
-        report(cursor.from, cursor.to, interval, visible, whole, matches);
+    void report(Stretch found, Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
+        if (whole) matches.run({&number_, main_.positions.data(), main_.size}, found.from, found.to, visible);
+        else matches.padded(main_.positions.data() + found.from, found.to - found.from, visible);
+        if (buffered_)
+            matches.entries(buffer_keys_.data(), buffer_positions_.data(), buffered_, interval, visible);
     }
 
     void check() const {
@@ -178,31 +194,19 @@ class SortedPart {
 
     // The same where the first `at` are known to be: a vector of keys, else steps that double and halve again.
     std::size_t advance(std::size_t at, Key key) const {
-        const Key* keys = main_.keys.data();
-        const std::size_t here = lane_count(lanes_below(keys + at, key));
+        const std::size_t here = lane_count(lanes_below(main_.keys.data() + at, key));
         if (here < kLanes) [[likely]] return at + here;
+        return gallop(at + kLanes, key);
+    }
+
+    [[gnu::noinline]] std::size_t gallop(std::size_t at, Key key) const {
+        const Key* keys = main_.keys.data();
         std::size_t step = kLanes;
-        at += kLanes;
         while (at + step <= main_.size && keys[at + step - 1] < key) {
             at += step;
             step *= 2;
         }
         return at + count_of(keys + at, std::min(step, main_.size - at), key);
-    }
-
-    // Where the keys of an interval end.
-    template <class Find>
-    std::size_t end_of(Interval<Key> interval, Find find) const {
-        return interval.high == kGreatest ? main_.size : find(interval.high + 1);
-    }
-
-    template <class Matches>
-    void report(std::size_t from, std::size_t to, Interval<Key> interval, Visible visible, bool whole,
-                Matches& matches) const {
-        if (whole) matches.run({&number_, main_.positions.data(), main_.size}, from, to, visible);
-        else matches.padded(main_.positions.data() + from, to - from, visible);
-        if (buffered_)
-            matches.entries(buffer_keys_.data(), buffer_positions_.data(), buffered_, interval, visible);
     }
 
     std::size_t capacity_;
@@ -222,6 +226,9 @@ class SortedPart {
 template <class Key>
 class BiSort : public Subwindows<Key, SortedPart<Key>> {
   public:
+    // A batch is a subwindow: the larger it is, the fewer there are to probe.
+    static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
+
     explicit BiSort(const IndexOptions& options = {})
         : Subwindows<Key, SortedPart<Key>>(options, options.subwindows) {}
 };

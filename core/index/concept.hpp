@@ -150,15 +150,27 @@ concept AimedIndex = requires(const I index, Key key, Interval<Key> interval) {
     index.aim_probe(interval);
 };
 
-// Inserts entries, given in the order of their positions: whole batches or groups at a time where the index
-// knows how to order or overlap its memory accesses (insert_batch, insert_group), else one by one.
+// Inserts entries, given in the order of their positions, and with them, or null, the same in the order of
+// keys: whole batches or groups at a time where the index knows how to order or overlap its memory accesses
+// (insert_batch, insert_group), else one by one.
 template <class Key, class Index>
-inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t count) {
+inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t count,
+                       const Entry<Key>* by_key = nullptr) {
+    if constexpr (requires { index.insert_batch(entries, count, by_key); })
+        if (count > kGroup && by_key) return index.insert_batch(entries, count, by_key);
     if constexpr (requires { index.insert_batch(entries, count); })
         if (count > kGroup) return index.insert_batch(entries, count);
     if constexpr (requires { index.insert_group(entries, count); })
         if (count > 1 && count <= kGroup) return index.insert_group(entries, count);
     for (std::size_t i = 0; i < count; ++i) index.insert(entries[i].key, entries[i].value);
+}
+
+// The most arrivals that an index wants at once where the window holds so many tuples: a larger group makes
+// probes wade through tuples that they must not see.
+template <class Index>
+inline std::uint64_t largest_group(std::uint64_t live) {
+    if constexpr (requires { Index::largest_group(live); }) return Index::largest_group(live);
+    return live / 8;
 }
 
 // Probes the tasks whose numbers `order` lists: sorted ones in one pass where the index knows how

@@ -34,6 +34,16 @@ concept Subwindow = requires(P part, const P constant, const P* before, Key key,
 template <class P>
 concept SortedProbes = requires { typename P::Cursor; };
 
+// One that can tell for many sorted intervals at once where their entries stand, and report them later.
+template <class P, class Key>
+concept LocatingSubwindow =
+    SortedProbes<P> && requires(const P part, const Interval<Key>* intervals, std::size_t count,
+                                typename P::Cursor& cursor, typename P::Stretch* found, Visible visible, bool whole,
+                                MatchList list) {
+        part.locate(intervals, count, cursor, found);
+        part.report(*found, *intervals, visible, whole, list);
+    };
+
 template <class Key, class Part>
 class Subwindows {
     static_assert(Subwindow<Part, Key>);
@@ -50,19 +60,32 @@ class Subwindows {
     }
 
     // A batch stays together where it can: it begins a subwindow that has room for it, rather than be cut to
-    // fill up one that is half full.
-    void insert_batch(const Entry<Key>* entries, std::size_t count) {
-        while (count > 0) {
-            if (full() || (room() < count && room() <= capacity_ / 2)) begin(entries[0].value, count);
-            const std::size_t fitting = std::min(count, room());
-            note(entries[fitting - 1].value);
-            batch_.reserve(fitting);
-            std::memcpy(batch_.data(), entries, fitting * sizeof(Entry<Key>));
-            sort_entries(batch_.data(), fitting, sorting_);
-            parts_.back().part->insert_sorted(batch_.data(), fitting);
-            entries += fitting;
-            count -= fitting;
+    // fill up one that is half full. `by_key` are the same entries, sorted.
+    void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
+        for (std::size_t done = 0; done < count;) {
+            const std::size_t left = count - done;
+            if (full() || (room() < left && room() <= capacity_ / 2)) begin(entries[done].value, left);
+            const std::size_t fitting = std::min(left, room());
+            const std::uint32_t first = entries[done].value;
+            const std::uint32_t last = entries[done + fitting - 1].value;
+            note(last);
+            if (fitting == count) return parts_.back().part->insert_sorted(by_key, count);
+            batch_.reserve(count);
+            std::size_t chosen = 0;
+            for (std::size_t i = 0; i < count; ++i) {
+                batch_[chosen] = by_key[i];
+                chosen += by_key[i].value - first <= last - first;
+            }
+            parts_.back().part->insert_sorted(batch_.data(), chosen);
+            done += fitting;
         }
+    }
+
+    void insert_batch(const Entry<Key>* entries, std::size_t count) {
+        sorted_.reserve(count);
+        std::memcpy(sorted_.data(), entries, count * sizeof(Entry<Key>));
+        sort_entries(sorted_.data(), count, batch_);
+        insert_batch(entries, count, sorted_.data());
     }
 
     template <class Matches>
@@ -78,15 +101,8 @@ class Subwindows {
         requires SortedProbes<Part>
     {
         std::vector<typename Part::Cursor> cursors(parts_.size());
-        for (std::size_t i = 0; i < count; ++i) {
-            Task<Key>& task = tasks[order[i]];
-            matches.begin(task);
-            for (std::size_t p = 0; p < parts_.size(); ++p)
-                if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
-                    parts_[p].part->probe(task.interval, task.visible, sight == Sight::whole, matches,
-                                          cursors[p]);
-            task.found_to = matches.size();
-        }
+        if constexpr (LocatingSubwindow<Part, Key>) return probe_blocks(tasks, order, count, matches, cursors);
+        else probe_in_turn(tasks, order, count, matches, cursors);
     }
 
     void forget(std::uint32_t position) {
@@ -112,7 +128,7 @@ class Subwindows {
     }
 
     std::size_t bytes() const {
-        std::size_t total = batch_.bytes() + sorting_.bytes() + parts_.capacity() * sizeof(Held);
+        std::size_t total = batch_.bytes() + sorted_.bytes() + parts_.capacity() * sizeof(Held);
         for (const Held& held : parts_) total += sizeof(Part) + held.part->bytes();
         return total;
     }
@@ -133,6 +149,46 @@ class Subwindows {
             return from >= 0 && to < count ? Sight::whole : Sight::part;
         }
     };
+
+    template <class Matches, class Cursor>
+    void probe_in_turn(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
+                       std::vector<Cursor>& cursors) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            Task<Key>& task = tasks[order[i]];
+            matches.begin(task);
+            for (std::size_t p = 0; p < parts_.size(); ++p)
+                if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
+                    parts_[p].part->probe(task.interval, task.visible, sight == Sight::whole, matches,
+                                          cursors[p]);
+            task.found_to = matches.size();
+        }
+    }
+
+    // A block of tasks goes through one subwindow after the other, so that what is known of a subwindow stays
+    // at hand; then the tasks report what they found, each in all subwindows.
+    template <class Matches, class Cursor>
+    void probe_blocks(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
+                      std::vector<Cursor>& cursors) const {
+        constexpr std::size_t kTogether = 64;
+        std::vector<typename Part::Stretch> found(parts_.size() * kTogether);
+        Interval<Key> intervals[kTogether];
+        for (std::size_t done = 0; done < count; done += kTogether) {
+            const std::size_t here = std::min(kTogether, count - done);
+            for (std::size_t i = 0; i < here; ++i) intervals[i] = tasks[order[done + i]].interval;
+            for (std::size_t p = 0; p < parts_.size(); ++p)
+                parts_[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
+            for (std::size_t i = 0; i < here; ++i) {
+                if (done + i + kTogether < count) prefetch(&tasks[order[done + i + kTogether]]);
+                Task<Key>& task = tasks[order[done + i]];
+                matches.begin(task);
+                for (std::size_t p = 0; p < parts_.size(); ++p)
+                    if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
+                        parts_[p].part->report(found[p * kTogether + i], task.interval, task.visible,
+                                               sight == Sight::whole, matches);
+                task.found_to = matches.size();
+            }
+        }
+    }
 
     bool full() const { return parts_.empty() || room() == 0; }
     std::size_t room() const { return capacity_ - parts_.back().part->size(); }
@@ -159,8 +215,8 @@ class Subwindows {
     std::size_t capacity_ = 0;  // of the newest
     std::uint32_t first_ = 0;   // positions before are forgotten
     bool slides_ = false;
+    Buffer<Entry<Key>> sorted_;  // a batch, and the part of it that a subwindow gets
     Buffer<Entry<Key>> batch_;
-    Buffer<Entry<Key>> sorting_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -100,7 +100,8 @@ class SerialJoin final : public Engine {
             stats.late[i] = window_.late(side);
             stats.stored[i] = window_.stored(side);
             stats.first[i] = window_.first(side);
-            stats.memory_bytes += event_keys_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
+            stats.memory_bytes += event_keys_[i].bytes() + entries_[i].bytes() + by_key_[i].bytes() +
+                                  order_[i].bytes();
         }
         stats.memory_bytes += indexes_->bytes();
         stats.matches = matches_;
@@ -213,7 +214,7 @@ class SerialJoin final : public Engine {
                                    window_.next(Side::right) - window_.first(Side::right);
         const std::uint64_t most = spec_.group;
         return std::max(std::clamp<std::uint64_t>(live, kGroup, std::min(most, kBatch)),
-                        std::min(live / 8, most));
+                        std::min(indexes_->largest_group(live), most));
     }
 
     std::uint64_t find_counted(std::size_t count) {
@@ -294,9 +295,18 @@ class SerialJoin final : public Engine {
 
     // What the arrivals of the group insert and look for; a large group in the order of keys.
     Group<Key> group(std::size_t count) {
-        Group<Key> group{tasks_.data(), {}, {}, {}, {}, count > kGroup};
+        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup};
+        for (int own = 0; own < 2; ++own) {
+            const int probed = spec_.self_join ? own : 1 - own;
+            if (group.sorted && entry_count_[own] == order_count_[probed] && indexed_->width() == 1) {
+                sorter_.sort_both(entries_[own].data(), entry_count_[own], by_key_[own], tasks_.data(),
+                                  order_[probed].data());
+                group.by_key[own] = by_key_[own].data();
+            } else if (group.sorted) {
+                sorter_.sort_tasks(tasks_.data(), order_[probed].data(), order_count_[probed]);
+            }
+        }
         for (int i = 0; i < 2; ++i) {
-            if (group.sorted) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
             group.entries[i] = entries_[i].data();
             group.entry_count[i] = entry_count_[i];
             group.order[i] = order_[i].data();
@@ -441,7 +451,8 @@ class SerialJoin final : public Engine {
     std::size_t entry_count_[2] = {0, 0};
     Buffer<std::uint32_t> order_[2];  // tasks, by the side that they probe
     std::size_t order_count_[2] = {0, 0};
-    TaskSorter<Key> sorter_;
+    Buffer<Entry<Key>> by_key_[2];  // the same in the order of keys, of large groups
+    BatchSorter<Key> sorter_;
     MatchList list_;
     MatchCount counter_;
     MatchRanges ranges_;
