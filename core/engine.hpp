@@ -18,7 +18,17 @@ const char* name(Level level);
 bool supported(Level level);  // compiled in, and this processor can run it
 
 enum class KeyType { int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64 };
-enum class IndexKind { nested_loop, b_tree, b_chain, ib_chain, im_tree, pim_tree, rap_table, wib_tree, bi_sort };
+enum class IndexKind {
+    nested_loop,
+    b_tree,
+    b_chain,
+    ib_chain,
+    im_tree,
+    pim_tree,
+    rap_table,
+    wib_tree,
+    bi_sort
+};
 enum class WindowKind { rows, time, event };
 
 struct WindowSpec {
@@ -65,14 +75,14 @@ struct IndexedSpec {
 
 // Parameters of the indexes; each reads its own (docs/indexes.md). All decide speed, never results.
 struct IndexOptions {
-    std::uint32_t chain_length = 2;     // L, b-chain and ib-chain: sub-indexes of a window, with the active one
-    double merge_ratio = 0.125;         // m, im-tree and pim-tree: share of the window that is mutable
+    std::uint32_t chain_length = 2;  // L, b-chain and ib-chain: sub-indexes of a window, with the active one
+    double merge_ratio = 0.125;      // m, im-tree and pim-tree: share of the window that is mutable
     std::uint32_t insertion_depth = 2;  // D_I, pim-tree: level of the immutable tree where sub-trees hang
     std::uint32_t subwindows = 8;       // rap-table, wib-tree, bi-sort: subwindows of a window
     std::uint32_t partitions = 0;       // P, the same: of a subwindow; 0 goes by its size
-    double slack = 1.25;                // sigma, rap-table and wib-tree: room of a partition over its even share
-    std::uint32_t least = 1024;         // entries of a subwindow or a merge at least, however small the window
-    std::uint32_t buffer = 0;           // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
+    double slack = 1.25;         // sigma, rap-table and wib-tree: room of a partition over its even share
+    std::uint32_t least = 1024;  // entries of a subwindow or a merge at least, however small the window
+    std::uint32_t buffer = 0;    // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
 };
 
 struct JoinSpec {
@@ -146,10 +156,10 @@ struct RangeResult {
 
     std::vector<std::int64_t> probe, run, start, end;  // arrival `probe` of the batch meets run[start, end)
     Pairs pairs;
-    std::vector<std::int64_t> arrival;  // of each pair
+    std::vector<std::int64_t> arrival;    // of each pair
     std::vector<std::int64_t> positions;  // of the batch's arrivals
-    std::vector<Run> runs;              // that no result before referred to
-    std::vector<std::uint64_t> gone;    // that none refers to from now on
+    std::vector<Run> runs;                // that no result before referred to
+    std::vector<std::uint64_t> gone;      // that none refers to from now on
 };
 
 // Tuples that no arrival to come can meet, in the order in which that became certain; `after` counts the

@@ -16,7 +16,7 @@ LAYERS = [
     {"isa", "window"},
     {"native", "predicate"},
     {"spec"},
-    {"arrays", "keys", "columns", "source"},
+    {"arrays", "keys", "columns", "source", "ranges"},
     {"numeric", "order", "plan", "result", "state", "chunks"},
     {"engine"},
     {"live"},

@@ -74,8 +74,8 @@ class NativeJoin {
         return run(arrays, static_cast<Pairs*>(nullptr));
     }
 
-    // Parts of runs (probe, run, start, end), pairs (left, right, arrival), the positions of the arrivals, runs
-    // that are handed over (number, positions) and the numbers of those that are gone.
+    // Parts of runs (probe, run, start, end), pairs (left, right, arrival), the positions of the arrivals,
+    // runs that are handed over (number, positions) and the numbers of those that are gone.
     nb::tuple ranges(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
         RangeResult* result = new RangeResult;
         const nb::capsule owner(result, [](void* p) noexcept { delete static_cast<RangeResult*>(p); });
@@ -94,7 +94,8 @@ class NativeJoin {
             runs.append(nb::make_tuple(run.number, taken(std::move(run.positions))));
         const Pairs& pairs = result->pairs;
         return nb::make_tuple(
-            nb::make_tuple(array(result->probe), array(result->run), array(result->start), array(result->end)),
+            nb::make_tuple(array(result->probe), array(result->run), array(result->start),
+                           array(result->end)),
             nb::make_tuple(positions(pairs.left(), pairs.size(), owner),
                            positions(pairs.right(), pairs.size(), owner), array(result->arrival)),
             array(result->positions), runs, copied(result->gone));

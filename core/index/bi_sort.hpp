@@ -3,9 +3,10 @@
 // merged into the main array, and a sorted batch that is larger than the buffer is merged directly. A sample
 // of the main array, the first key of each partition, is searched before it.
 //
-// What a probe finds in the main array is one stretch of it. If the probe sees the whole subwindow, the stretch
-// is the answer, however long: it is named, or counted, without being read. Sorted probes go on from where the
-// one before began and ended, a vector of keys at a step, as a merge does, and gallop where the gap is wide.
+// What a probe finds in the main array is one stretch of it. If the probe sees the whole subwindow, the
+// stretch is the answer, however long: it is named, or counted, without being read. Sorted probes go on from
+// where the one before began and ended, a vector of keys at a step, as a merge does, and gallop where the gap
+// is wide.
 //
 // With M entries of a subwindow and B of the buffer an insert costs O(M / B) moves, in batches of b O(M / b);
 // a probe O(log M + B) in the newest subwindow and O(log M) in the others. 8-12 bytes a tuple: the least of
@@ -66,8 +67,8 @@ class SortedPart {
         report({find(interval.low), to}, interval, visible, whole, matches);
     }
 
-    // Where the keys of some intervals stand, which ascend by their lower ends, in this call and over calls with
-    // the same cursor.
+    // Where the keys of some intervals stand, which ascend by their lower ends, in this call and over calls
+    // with the same cursor.
     void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* stretches) const {
         Stretch last = cursor;
         for (std::size_t i = 0; i < count; ++i) {
@@ -101,7 +102,8 @@ class SortedPart {
         for (std::size_t i = 0; i < sampled_; ++i)
             require(sample_[i] == main_.keys[i * stride_], "bi-sort: the first key of each partition");
         for (std::size_t i = 0; i < kScan; ++i) {
-            require(main_.keys[main_.size + i] == kGreatest, "bi-sort: the greatest key behind the main array");
+            require(main_.keys[main_.size + i] == kGreatest,
+                    "bi-sort: the greatest key behind the main array");
             require(sample_[sampled_ + i] == kGreatest, "bi-sort: the greatest key behind the sample");
         }
     }
@@ -192,10 +194,12 @@ class SortedPart {
         return start + count_of(main_.keys.data() + start, std::min(stride_, main_.size - start), key);
     }
 
-    // The same where the first `at` are known to be: a vector of keys, else steps that double and halve again.
+    // The same where the first `at` are known to be: a vector of keys, else steps that double and halve
+    // again.
     std::size_t advance(std::size_t at, Key key) const {
         const std::size_t here = lane_count(lanes_below(main_.keys.data() + at, key));
-        if (here < kLanes) [[likely]] return at + here;
+        if (here < kLanes) [[likely]]
+            return at + here;
         return gallop(at + kLanes, key);
     }
 
@@ -211,10 +215,10 @@ class SortedPart {
 
     std::size_t capacity_;
     std::size_t buffer_capacity_;
-    std::size_t stride_;       // entries of a partition
-    Run<Key> main_;            // the main array
+    std::size_t stride_;        // entries of a partition
+    Run<Key> main_;             // the main array
     mutable RunNumber number_;  // of the main array
-    Buffer<Key> sample_;       // the index array: the first key of each partition
+    Buffer<Key> sample_;        // the index array: the first key of each partition
     std::size_t sampled_ = 0;
     Buffer<Key> buffer_keys_;  // the insertion buffer
     Buffer<std::uint32_t> buffer_positions_;

@@ -49,7 +49,8 @@ class RunNumber {
 };
 
 // Positions that stand together because their keys do, with kBlock readable slots behind them. A result may
-// name a part of the run instead of listing it: the structure withdraws the number where the positions change.
+// name a part of the run instead of listing it: the structure withdraws the number where the positions
+// change.
 struct RunOfPositions {
     RunNumber* number;
     const std::uint32_t* positions;

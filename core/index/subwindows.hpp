@@ -1,11 +1,11 @@
-// A window as a chain of subwindows in the order of arrival: the newest takes the inserts, all are probed, and
-// the oldest is dropped whole once its last entry is forgotten; until then its forgotten entries are filtered
-// out. So no structure of a subwindow ever deletes. The shape of the chained indexes of "Parallel Index-based
-// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) and of "PanJoin: A Partition-based Adaptive Stream
-// Join" (Pan, Jacobsen).
+// A window as a chain of subwindows in the order of arrival: the newest takes the inserts, all are probed,
+// and the oldest is dropped whole once its last entry is forgotten; until then its forgotten entries are
+// filtered out. So no structure of a subwindow ever deletes. The shape of the chained indexes of "Parallel
+// Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) and of "PanJoin: A Partition-based
+// Adaptive Stream Join" (Pan, Jacobsen).
 //
-// A full window consists of `length` subwindows, the oldest and the newest of them in part. How large the next
-// one shall be follows from what the window holds when it is begun, since only windows of rows know it
+// A full window consists of `length` subwindows, the oldest and the newest of them in part. How large the
+// next one shall be follows from what the window holds when it is begun, since only windows of rows know it
 // beforehand. Every probe visits each subwindow that it can see a part of.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// What a subwindow's structure can do. It is made for at most `capacity` entries, with the one before it, which
-// is sealed, to learn from; gets them in the order of positions or in sorted batches; and is sealed when no
-// more will come. `whole` tells a probe that it sees every position of this subwindow.
+// What a subwindow's structure can do. It is made for at most `capacity` entries, with the one before it,
+// which is sealed, to learn from; gets them in the order of positions or in sorted batches; and is sealed
+// when no more will come. `whole` tells a probe that it sees every position of this subwindow.
 template <class P, class Key>
 concept Subwindow = requires(P part, const P constant, const P* before, Key key, std::uint32_t position,
                              const Entry<Key>* sorted, std::size_t count, Interval<Key> interval,
@@ -37,9 +37,9 @@ concept SortedProbes = requires { typename P::Cursor; };
 // One that can tell for many sorted intervals at once where their entries stand, and report them later.
 template <class P, class Key>
 concept LocatingSubwindow =
-    SortedProbes<P> && requires(const P part, const Interval<Key>* intervals, std::size_t count,
-                                typename P::Cursor& cursor, typename P::Stretch* found, Visible visible, bool whole,
-                                MatchList list) {
+    SortedProbes<P> &&
+    requires(const P part, const Interval<Key>* intervals, std::size_t count, typename P::Cursor& cursor,
+             typename P::Stretch* found, Visible visible, bool whole, MatchList list) {
         part.locate(intervals, count, cursor, found);
         part.report(*found, *intervals, visible, whole, list);
     };
@@ -101,7 +101,8 @@ class Subwindows {
         requires SortedProbes<Part>
     {
         std::vector<typename Part::Cursor> cursors(parts_.size());
-        if constexpr (LocatingSubwindow<Part, Key>) return probe_blocks(tasks, order, count, matches, cursors);
+        if constexpr (LocatingSubwindow<Part, Key>)
+            return probe_blocks(tasks, order, count, matches, cursors);
         else probe_in_turn(tasks, order, count, matches, cursors);
     }
 
@@ -117,7 +118,8 @@ class Subwindows {
     void check(std::uint32_t first, std::uint32_t next) const {
         for (std::size_t i = 0; i < parts_.size(); ++i) {
             const Held& held = parts_[i];
-            require(!before(held.last, held.first) && before(held.last, next), "subwindow: a range of positions");
+            require(!before(held.last, held.first) && before(held.last, next),
+                    "subwindow: a range of positions");
             require(!before(held.last, first), "subwindow: a forgotten one is dropped");
             require(i == 0 || before(parts_[i - 1].last, held.first), "subwindow: one follows the other");
             require(held.part->size() > 0 && held.part->size() <= std::size_t{held.last - held.first} + 1,
@@ -178,7 +180,8 @@ class Subwindows {
             for (std::size_t p = 0; p < parts_.size(); ++p)
                 parts_[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
             for (std::size_t i = 0; i < here; ++i) {
-                if (done + i + kTogether < count) prefetch(&tasks[order[done + i + kTogether]]);
+                if (done + i + kTogether < count)
+                    prefetch_span<sizeof(Task<Key>)>(&tasks[order[done + i + kTogether]]);
                 Task<Key>& task = tasks[order[done + i]];
                 matches.begin(task);
                 for (std::size_t p = 0; p < parts_.size(); ++p)
@@ -193,8 +196,8 @@ class Subwindows {
     bool full() const { return parts_.empty() || room() == 0; }
     std::size_t room() const { return capacity_ - parts_.back().part->size(); }
 
-    // A window that has not begun to slide yet doubles with each subwindow. One that gets batches is cut between
-    // them.
+    // A window that has not begun to slide yet doubles with each subwindow. One that gets batches is cut
+    // between them.
     void begin(std::uint32_t position, std::size_t batch = 1) {
         if (parts_.empty()) first_ = position;
         const std::size_t held = position - first_;
@@ -211,7 +214,7 @@ class Subwindows {
 
     IndexOptions options_;
     std::size_t share_;
-    std::vector<Held> parts_;  // oldest first
+    std::vector<Held> parts_;   // oldest first
     std::size_t capacity_ = 0;  // of the newest
     std::uint32_t first_ = 0;   // positions before are forgotten
     bool slides_ = false;

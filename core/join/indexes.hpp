@@ -9,7 +9,8 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// What the arrivals of a group insert, by their own side, and what they look for, by the side that they probe.
+// What the arrivals of a group insert, by their own side, and what they look for, by the side that they
+// probe.
 template <class Key>
 struct Group {
     Task<Key>* tasks;
@@ -80,7 +81,7 @@ class IndexesOf final : public Indexes<Key> {
                 group.order_count[1 - own] == 1 && group.order_count[own] == 0)
                 return run_one(own, *group.entries[own], group.tasks[*group.order[1 - own]], matches);
         }
-        for (int i = 0; i < 2; ++i) 
+        for (int i = 0; i < 2; ++i)
             insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
         for (int i = 0; i < 2; ++i)
             probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);

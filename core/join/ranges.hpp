@@ -47,6 +47,8 @@ class HandedRuns {
 // Collects the matches of a group: parts of runs, and the relative positions of the rest.
 class MatchRanges {
   public:
+    explicit MatchRanges(bool self_join) : self_join_(self_join) {}
+
     // What follows belongs to these tasks.
     template <class Key>
     void start(const Task<Key>* tasks, std::size_t task_count, const Place* places, std::size_t arrivals,
@@ -66,7 +68,9 @@ class MatchRanges {
     void begin(Task<Key>& task) {
         list_.begin(task);
         arrival_ = task.arrival;
-        spans_[arrival_].from = spans_[arrival_].to = parts_.size();
+        Span& span = spans_[arrival_];
+        span.from = span.to = parts_.size();
+        listed_ = span.tasks > 1 || (self_join_ && !task.partner_is_left);
     }
 
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
@@ -83,13 +87,13 @@ class MatchRanges {
         list_.padded(positions, count, visible);
     }
 
-    // An arrival that looks for several intervals is listed: a self-join may find a partner twice.
+    // An arrival that looks for several intervals has its matches listed, since a self-join may find a
+    // partner twice; in the parts of a self-join it is the right tuple always.
     void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
         if (from == to) return;
-        Span& span = spans_[arrival_];
-        if (span.tasks > 1) return list_.run(run, from, to, visible);
+        if (listed_) return list_.run(run, from, to, visible);
         parts_.push_back({handed_.number(run, places_[arrival_], *out_), from, to});
-        span.to = parts_.size();
+        spans_[arrival_].to = parts_.size();
     }
 
     // Appends the parts of each arrival, in their order. Returns how many matches they are.
@@ -127,6 +131,8 @@ class MatchRanges {
         std::uint32_t tasks = 0;
     };
 
+    bool self_join_;
+    bool listed_ = false;  // whether the task under way is
     MatchList list_;
     HandedRuns handed_;
     std::vector<Part> parts_;

@@ -22,6 +22,7 @@ class ResultWriter {
             for (; ends && ended < arrival; ++ended) ends[ended] = pairs->size();
         };
         for (std::size_t i = 0; i < count;) {
+            if (i + kAhead < count) prefetch(matches.data() + tasks[i + kAhead].found_from);
             end_until(tasks[i].arrival);
             const Place& place = places[tasks[i].arrival];
             std::size_t end = i + 1;
@@ -37,6 +38,8 @@ class ResultWriter {
     std::size_t bytes() const { return sorting_.bytes() + mixed_.bytes() + mixed_sorting_.bytes(); }
 
   private:
+    static constexpr std::size_t kAhead = 16;  // tasks whose matches are on their way from memory
+
     template <class Key>
     std::size_t write_one(const Task<Key>& task, const Place& place, MatchList& matches, Pairs* pairs) {
         std::uint32_t* found = matches.data() + task.found_from;

@@ -23,6 +23,7 @@ class SerialJoin final : public Engine {
           filters_(spec),
           window_(spec),
           indexes_(std::move(indexes)),
+          ranges_(spec.self_join),
           writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
@@ -36,9 +37,8 @@ class SerialJoin final : public Engine {
 
     std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
         require_no_finals();
-        const std::uint64_t found = join(batch, [&](std::size_t start, std::size_t count) {
-            return find_ranges(start, count, result);
-        });
+        const std::uint64_t found = join(
+            batch, [&](std::size_t start, std::size_t count) { return find_ranges(start, count, result); });
         ranges_.tell_gone(result);
         return found;
     }
@@ -100,8 +100,8 @@ class SerialJoin final : public Engine {
             stats.late[i] = window_.late(side);
             stats.stored[i] = window_.stored(side);
             stats.first[i] = window_.first(side);
-            stats.memory_bytes += event_keys_[i].bytes() + entries_[i].bytes() + by_key_[i].bytes() +
-                                  order_[i].bytes();
+            stats.memory_bytes +=
+                event_keys_[i].bytes() + entries_[i].bytes() + by_key_[i].bytes() + order_[i].bytes();
         }
         stats.memory_bytes += indexes_->bytes();
         stats.matches = matches_;
@@ -114,14 +114,16 @@ class SerialJoin final : public Engine {
         stats.latest = window_.latest();
         stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
                               ends_.bytes() + keys_.bytes() + nulls_.bytes() + intervals_.bytes() +
-                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes() + ranges_.bytes();
+                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes() +
+                              ranges_.bytes();
         return stats;
     }
 
     void check() override {
         if (broken_) throw BrokenJoin();
         for (const Side side : kSides)
-            indexes_->check(static_cast<int>(side), low_bits(window_.first(side)), low_bits(window_.next(side)));
+            indexes_->check(static_cast<int>(side), low_bits(window_.first(side)),
+                            low_bits(window_.next(side)));
     }
 
   private:

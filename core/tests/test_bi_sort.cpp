@@ -97,7 +97,8 @@ TEST(bi_sort_withdraws_the_number_of_a_run_that_changes) {
             if (!run.number->given()) given = run.number->give(3);
         }
         void padded(const std::uint32_t*, std::size_t, Visible) {}
-        void entries(const std::uint32_t*, const std::uint32_t*, std::size_t, Interval<std::uint32_t>, Visible) {}
+        void entries(const std::uint32_t*, const std::uint32_t*, std::size_t, Interval<std::uint32_t>,
+                     Visible) {}
     };
     IndexOptions options;
     options.buffer = 2;
