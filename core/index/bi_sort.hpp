@@ -23,8 +23,8 @@ class SortedPart {
   public:
     // A part of the main array; a cursor is the one that was found last.
     struct Stretch {
-        std::size_t from = 0;
-        std::size_t to = 0;
+        std::uint32_t from = 0;
+        std::uint32_t to = 0;
     };
     using Cursor = Stretch;
 
@@ -64,26 +64,27 @@ class SortedPart {
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
         const std::size_t to = interval.high == kGreatest ? main_.size : find(interval.high + 1);
-        report({find(interval.low), to}, interval, visible, whole, matches);
+        report({static_cast<std::uint32_t>(find(interval.low)), static_cast<std::uint32_t>(to)}, interval,
+               visible, whole, matches);
     }
 
     // Where the keys of some intervals stand, which ascend by their lower ends, in this call and over calls
-    // with the same cursor.
-    void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* stretches) const {
-        Stretch last = cursor;
-        for (std::size_t i = 0; i < count; ++i) {
-            const Interval<Key> interval = intervals[i];
-            const std::size_t from = advance(last.from, interval.low);
-            std::size_t to = main_.size;
-            if (interval.high != kGreatest) [[likely]] {
-                // From the end before, unless it lies behind this one: intervals may be of different widths.
-                const Key end = interval.high + 1;
-                const bool ahead = (last.to > from) & (main_.keys[last.to - (last.to > 0)] < end);
-                to = advance(ahead ? last.to : from, end);
+    // with the same cursor. Each search waits for the one before, so several sequences of them go side by
+    // side.
+    void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
+        const std::size_t length = count / kSequences;
+        Stretch last[kSequences] = {cursor};
+        for (std::size_t i = 1; i < kSequences && length > 0; ++i)
+            last[i].from = static_cast<std::uint32_t>(find(intervals[i * length].low));
+        for (std::size_t i = 0; i < length; ++i)
+            for (std::size_t sequence = 0; sequence < kSequences; ++sequence) {
+                const std::size_t at = sequence * length + i;
+                found[at] = last[sequence] = next(last[sequence], intervals[at]);
+                prefetch(main_.positions.data() + found[at].from);
             }
-            stretches[i] = last = {from, to};
-        }
-        cursor = last;
+        cursor = length > 0 ? last[kSequences - 1] : cursor;
+        for (std::size_t i = kSequences * length; i < count; ++i)
+            found[i] = cursor = next(cursor, intervals[i]);
     }
 
     template <class Matches>
@@ -116,6 +117,7 @@ class SortedPart {
   private:
     static constexpr std::size_t kScan = Run<Key>::kPadding;  // keys that a search compares in the end
     static constexpr std::size_t kLanes = kKeyLanes<Key>;
+    static constexpr std::size_t kSequences = 4;  // of sorted intervals, looked for side by side
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
     // Merging costs an insert M / B, scanning costs a probe B / kBlock: both are least together at a multiple
@@ -194,8 +196,21 @@ class SortedPart {
         return start + count_of(main_.keys.data() + start, std::min(stride_, main_.size - start), key);
     }
 
-    // The same where the first `at` are known to be: a vector of keys, else steps that double and halve
-    // again.
+    // The keys of an interval, after those of an interval that began no later.
+    Stretch next(Stretch last, Interval<Key> interval) const {
+        const std::size_t from = advance(last.from, interval.low);
+        std::size_t to = main_.size;
+        if (interval.high != kGreatest) [[likely]] {
+            // From the end before, unless it lies behind this one: intervals may be of different widths.
+            const Key end = interval.high + 1;
+            const bool ahead = (last.to > from) & (main_.keys[last.to - (last.to > 0)] < end);
+            to = advance(ahead ? last.to : from, end);
+        }
+        return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
+    }
+
+    // How many keys are < key where the first `at` are known to be: a vector of keys, else steps that double
+    // and halve again.
     std::size_t advance(std::size_t at, Key key) const {
         const std::size_t here = lane_count(lanes_below(main_.keys.data() + at, key));
         if (here < kLanes) [[likely]]

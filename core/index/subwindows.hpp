@@ -171,23 +171,29 @@ class Subwindows {
     template <class Matches, class Cursor>
     void probe_blocks(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
                       std::vector<Cursor>& cursors) const {
-        constexpr std::size_t kTogether = 64;
-        std::vector<typename Part::Stretch> found(parts_.size() * kTogether);
+        constexpr std::size_t kTogether = 128;
+        const std::size_t parts = parts_.size();
+        const Held* const held = parts_.data();
+        std::vector<typename Part::Stretch> found(parts * kTogether);
         Interval<Key> intervals[kTogether];
         for (std::size_t done = 0; done < count; done += kTogether) {
             const std::size_t here = std::min(kTogether, count - done);
             for (std::size_t i = 0; i < here; ++i) intervals[i] = tasks[order[done + i]].interval;
-            for (std::size_t p = 0; p < parts_.size(); ++p)
-                parts_[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
+            for (std::size_t p = 0; p < parts; ++p)
+                held[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
             for (std::size_t i = 0; i < here; ++i) {
-                if (done + i + kTogether < count)
-                    prefetch_span<sizeof(Task<Key>)>(&tasks[order[done + i + kTogether]]);
+                if (done + i + kTogether < count) {
+                    const Task<Key>& next = tasks[order[done + i + kTogether]];
+                    prefetch(&next);
+                    prefetch(&next.found_to);
+                }
                 Task<Key>& task = tasks[order[done + i]];
+                const Visible visible = task.visible;
                 matches.begin(task);
-                for (std::size_t p = 0; p < parts_.size(); ++p)
-                    if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
-                        parts_[p].part->report(found[p * kTogether + i], task.interval, task.visible,
-                                               sight == Sight::whole, matches);
+                for (std::size_t p = 0; p < parts; ++p)
+                    if (const Sight sight = held[p].seen_by(visible); sight != Sight::none)
+                        held[p].part->report(found[p * kTogether + i], intervals[i], visible,
+                                             sight == Sight::whole, matches);
                 task.found_to = matches.size();
             }
         }
