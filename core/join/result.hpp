@@ -61,8 +61,8 @@ class ResultWriter {
         return count;
     }
 
-    // How many of an arrival's matches come before one of them: a few need no sort. The list has kBlock readable
-    // slots behind the last of all.
+    // How many of an arrival's matches come before one of them: a few need no sort. The list has kBlock
+    // readable slots behind the last of all.
     static std::size_t rank(const std::uint32_t* found, std::size_t count, std::uint32_t position) {
         std::size_t before = 0;
         for (std::size_t at = 0; at < count; at += kBlock)

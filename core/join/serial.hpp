@@ -300,8 +300,9 @@ class SerialJoin final : public Engine {
         Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup};
         for (int own = 0; own < 2; ++own) {
             const int probed = spec_.self_join ? own : 1 - own;
-            if (group.sorted && entry_count_[own] == order_count_[probed] && indexed_->width() == 1) {
-                sorter_.sort_both(entries_[own].data(), entry_count_[own], by_key_[own], tasks_.data(),
+            // The order of keys is that of intervals where a band is indexed as it is.
+            if (group.sorted && entry_count_[own] == order_count_[probed] && indexed_->ascending()) {
+                sorter_.sort_both(entries_[own].data(), entry_count_[own], by_key_[own],
                                   order_[probed].data());
                 group.by_key[own] = by_key_[own].data();
             } else if (group.sorted) {
@@ -341,7 +342,7 @@ class SerialJoin final : public Engine {
             const bool null = nulls_[i] || (spec_.window.kind != WindowKind::rows && !timed);
             const Place place = window_.admit(side, time, {timed, null, batch.store});
             places_[i] = place;
-            end_finals(i);
+            if (!window_.finals().empty()) end_finals(i);
             const int own = static_cast<int>(side);
             if (placed && !filters_.empty()) filters_.keep(side, i);
             if (placed && event) event_keys_[own].push(keys_[i]);
