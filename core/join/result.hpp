@@ -22,7 +22,11 @@ class ResultWriter {
             for (; ends && ended < arrival; ++ended) ends[ended] = pairs->size();
         };
         for (std::size_t i = 0; i < count;) {
-            if (i + kAhead < count) prefetch(matches.data() + tasks[i + kAhead].found_from);
+            if (i + kAhead < count) {
+                const std::uint32_t* next = matches.data() + tasks[i + kAhead].found_from;
+                prefetch(next);
+                prefetch(next + kBlock - 1);
+            }
             end_until(tasks[i].arrival);
             const Place& place = places[tasks[i].arrival];
             std::size_t end = i + 1;
