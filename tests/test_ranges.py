@@ -177,7 +177,8 @@ def test_positions_beyond_32_bits():
     )
     records, pairs, own, runs, gone = core.ranges(np.zeros(1, np.uint8), np.array([500], np.int32), None)
     found = sj.Ranges(records, pairs, own, np.zeros(1, np.uint8), dict(runs))
-    assert len(gone) == 0 and own.tolist() == [0]
+    assert len(gone) == 0
+    assert own.tolist() == [0]
     left, right = found.expand()
     assert left.tolist() == [0] * 11
     assert right.tolist() == list(range(far + 495, far + 506))

@@ -1,9 +1,9 @@
 """Results as ranges: parts of sorted runs instead of pairs.
 
-A structure that keeps sorted runs need not list what an arrival matches in them: it says where the matches begin
-and where they end. The positions themselves are in the run, which is handed over once and shared by all results
-that refer to it, as the manager of "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen) keeps a
-mirror of its workers' arrays. Where many tuples match, this is most of the work of a join saved.
+A structure that keeps sorted runs need not list what an arrival matches in them: it says where the matches
+begin and where they end. The positions themselves are in the run, which is handed over once and shared by all
+results that refer to it, as the manager of "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen)
+keeps a mirror of its workers' arrays. Where many tuples match, this is most of the work of a join saved.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ Positions = NDArray[np.int64]
 class Ranges:
     """The matches of a batch, as :meth:`NumericJoin.ranges` returns them.
 
-    Arrival number ``probe[i]`` of the batch matches the tuples at positions ``runs[run[i]][start[i]:end[i]]`` of
-    the other side. Matches that are no part of a run stand in ``left`` and ``right``, arrival number
-    ``arrival[i]`` having made pair i.
+    Arrival number ``probe[i]`` of the batch matches the tuples at positions
+    ``runs[run[i]][start[i]:end[i]]`` of the other side. Matches that are no part of a run stand in ``left``
+    and ``right``, arrival number ``arrival[i]`` having made pair i.
 
     Attributes
     ----------
@@ -29,8 +29,8 @@ class Ranges:
     left, right, arrival : arrays of int64
         The other matches as positions, in the order of :meth:`NumericJoin.push`.
     runs : dict of int to array of int64
-        The runs that the records refer to: positions of one side, by key. They are shared with other results and
-        must not be changed; NumPy refuses to.
+        The runs that the records refer to: positions of one side, by key. They are shared with other results
+        and read-only.
 
     Examples
     --------
