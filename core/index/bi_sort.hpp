@@ -40,9 +40,10 @@ class SortedPart {
     std::size_t size() const { return main_.size + buffered_; }
 
     void insert(Key key, std::uint32_t position) {
-        if (buffered_ == buffer_keys_.capacity()) make_room();
+        if (buffer_keys_.capacity() == 0) make_buffer();
         buffer_keys_[buffered_] = key;
-        buffer_positions_[buffered_++] = position;
+        buffer_positions_[buffered_] = position;
+        if (++buffered_ == buffer_capacity_) flush();
     }
 
     void insert_sorted(const Entry<Key>* sorted, std::size_t count) {
@@ -98,7 +99,7 @@ class SortedPart {
     void check() const {
         main_.check();
         require(size() <= capacity_, "bi-sort: no more entries than the subwindow was made for");
-        require(buffered_ <= buffer_capacity_, "bi-sort: no more entries than the buffer holds");
+        require(buffered_ < buffer_capacity_, "bi-sort: a full buffer is merged");
         require(sampled_ == (main_.size + stride_ - 1) / stride_, "bi-sort: a sample of each partition");
         for (std::size_t i = 0; i < sampled_; ++i)
             require(sample_[i] == main_.keys[i * stride_], "bi-sort: the first key of each partition");
@@ -128,9 +129,7 @@ class SortedPart {
         return std::min(capacity, 8 * root + 1);
     }
 
-    // The buffer has no room: because it does not exist yet, or because it is full.
-    void make_room() {
-        if (buffered_) return flush();
+    void make_buffer() {
         Buffer<Key> keys(buffer_capacity_);
         buffer_positions_ = Buffer<std::uint32_t>(buffer_capacity_);
         buffer_keys_ = std::move(keys);
