@@ -2,6 +2,7 @@
 // the loops are written once, here:
 //   count_below, count_up_to              place of a key in a sorted node
 //   select_positions, tally_positions     positions that are visible
+//   select_padded, tally_padded           the same of arrays with readable slots behind them
 //   select_entries, tally_entries         entries in an interval and visible
 // A select writes relative positions to `out`, which must have room for kBlock more than `count`, and
 // returns how many there are; a tally only counts them.
@@ -63,6 +64,31 @@ inline std::size_t select_positions(const std::uint32_t* positions, std::size_t 
     }
     return written;
 #endif
+}
+
+inline unsigned first_lanes(std::size_t count) { return (1u << std::min(count, kBlock)) - 1; }
+
+// The same where kBlock slots behind the last position may be read: up to kBlock of them without a branch.
+inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
+                                 std::uint32_t* out) {
+    std::size_t written = 0, i = 0;
+    do {
+        const PositionBlock block(positions + i, range);
+        const unsigned chosen = block.visible() & first_lanes(count - i);
+        block.store(out + written, chosen);
+        written += lane_count(chosen);
+        i += kBlock;
+    } while (i < count);
+    return written;
+}
+
+inline std::size_t tally_padded(const std::uint32_t* positions, std::size_t count, Visible range) {
+    std::size_t total = 0, i = 0;
+    do {
+        total += lane_count(PositionBlock(positions + i, range).visible() & first_lanes(count - i));
+        i += kBlock;
+    } while (i < count);
+    return total;
 }
 
 inline std::size_t tally_positions(const std::uint32_t* positions, std::size_t count, Visible range) {

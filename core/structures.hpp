@@ -14,7 +14,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
     X(im_tree, ImTree)          \
     X(pim_tree, PimTree)        \
     X(rap_table, RapTable)      \
-    X(wib_tree, WibTree)
+    X(wib_tree, WibTree)        \
+    X(bi_sort, BiSort)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \
     template <class Key>                   \

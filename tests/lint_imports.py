@@ -17,7 +17,7 @@ LAYERS = [
     {"index", "chooser"},
     {"native", "predicate"},
     {"spec"},
-    {"arrays", "keys", "columns", "source"},
+    {"arrays", "keys", "columns", "source", "ranges"},
     {"numeric", "order", "plan", "result", "state", "chunks"},
     {"engine"},
     {"live"},

@@ -118,8 +118,12 @@ class MergingTree {
     void forget(std::uint32_t position) {
         if (!started_ || !before(first_, position)) return;
         first_ = position;
-        const bool nothing_left = before(last_, first_) && recent_count_ + stable_.size() > 0;
-        if (nothing_left || first_ - oldest_ > kLongest) merge();
+        if (before(last_, first_)) {  // nothing is left: what was known of positions goes out of date
+            if (recent_count_ + stable_.size() > 0) merge();
+            started_ = false;
+        } else if (first_ - oldest_ > kLongest) {
+            merge();
+        }
     }
 
     void check(std::uint32_t, std::uint32_t next) const {

@@ -99,19 +99,20 @@ class WibSubwindow {
         tree_.check();
         std::size_t tuples = 0, blocks = 0;
         Key from = 0;
-        for (const Node* node = tree_.first_leaf(); node; node = node->next) {
-            for (std::uint32_t i = 0; i < node->count; ++i) {
-                const Key last = node->keys[i];
-                const bool is_last = !node->next && i + 1 == node->count;
+        std::size_t leaves = 0;
+        tree_.visit([&](const Key* separators, const std::uint32_t* blocks_of, std::size_t count) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const Key last = separators[i];
+                const bool is_last = ++leaves == tree_.size();
                 require(from <= last && (last == kGreatest) == is_last,
                         "wib-tree: separators rise to the last key");
-                blocks += table_.check(node->positions[i], {from, last});
-                tuples += table_.size(node->positions[i]);
-                require(is_last || table_.size(node->positions[i]) >= least_part(),
+                blocks += table_.check(blocks_of[i], {from, last});
+                tuples += table_.size(blocks_of[i]);
+                require(is_last || table_.size(blocks_of[i]) >= least_part(),
                         "wib-tree: every leaf but the last has its part of tuples");
                 from = static_cast<Key>(last + 1);
             }
-        }
+        });
         require(tuples == size_, "wib-tree: as many tuples as it counts");
         require(blocks == table_.used_blocks(), "wib-tree: every block belongs to a leaf");
     }
