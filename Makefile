@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+BRIEF := ON
 SPARK_OLDEST := build/pyspark-4.0
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
@@ -18,6 +19,7 @@ run: setup
 test: setup lint native-test
 	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
+test-long: BRIEF := OFF
 test-long: setup lint native-test
 	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
@@ -31,9 +33,9 @@ $(SPARK_OLDEST)/.installed:
 
 native-test: setup
 	$(BIN)/cmake -S . -B build/sanitized $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON \
-		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined >/dev/null
+		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined -DSLIDEJOIN_BRIEF=$(BRIEF) >/dev/null
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
-	$(BIN)/ctest --test-dir build/sanitized --output-on-failure
+	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
 
 # Looks for operations that an index gets wrong, starting from core/tests/corpus; what it finds is a file
 # build/fuzz/crash-*. FUZZ_SECONDS is how long, FUZZ_LEVEL the instruction set (0, 1, 2).

@@ -274,8 +274,8 @@ class Subwindows {
         }
     }
 
-    // A subwindow is full, too, when its positions spread so far that they would wrap around: few of them hold
-    // an entry then.
+    // A subwindow is full, too, when its positions spread so far that they would wrap around: few of them
+    // hold an entry then.
     bool full(std::uint32_t position) const {
         return parts_.empty() || room() == 0 || position - parts_.back().first > kMostSpread;
     }

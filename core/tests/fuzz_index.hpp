@@ -6,7 +6,6 @@
 // drop.
 #pragma once
 
-#include "all_indexes.hpp"
 #include "index_cases.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -43,11 +42,11 @@ inline IndexOptions read_options(Script& script) {
     return options;
 }
 
-template <class Key, class Index>
+template <class Key>
 class IndexFuzzer {
   public:
-    explicit IndexFuzzer(Script& script)
-        : script_(script), first_(start(script.byte())), next_(first_), index_(read_options(script)) {}
+    IndexFuzzer(IndexKind kind, Script& script)
+        : script_(script), first_(start(script.byte())), next_(first_), index_(kind, read_options(script)) {}
 
     void run() {
         for (int step = 0; step < kSteps && !script_.ended(); ++step) operate();
@@ -144,11 +143,7 @@ class IndexFuzzer {
     void insert_one() {
         const Key key = operand();
         make_room(1);
-        if constexpr (AimedIndex<Index, Key>) {
-            index_.insert(key, next_, index_.aim_insert(key));
-        } else {
-            index_.insert(key, next_);
-        }
+        index_.insert(key, next_);
         note({key, next_++});
     }
 
@@ -204,11 +199,7 @@ class IndexFuzzer {
         const std::vector<std::uint32_t> expected = model_.probe(interval, visible);
         MatchList list;
         MatchCount count;
-        if constexpr (AimedIndex<Index, Key>) {
-            index_.probe(interval, visible, list, index_.aim_probe(interval));
-        } else {
-            index_.probe(interval, visible, list);
-        }
+        index_.probe(interval, visible, list);
         index_.probe(interval, visible, count);
         compare(list, 0, list.size(), expected);
         CHECK_EQUAL(count.size(), expected.size());
@@ -260,29 +251,18 @@ class IndexFuzzer {
     Script& script_;
     std::uint32_t first_;  // positions [first_, next_) are live
     std::uint32_t next_;
-    Index index_;
+    AnyIndex<Key> index_;
     Model<Key> model_;
     std::uint64_t inserted_ = 0;
     unsigned shape_ = 0;
 };
 
-// Whether there is such a structure: an input for one that is not built in means nothing.
-inline bool fuzz_index(const std::uint8_t* data, std::size_t size) {
-    constexpr unsigned kKinds = static_cast<unsigned>(IndexKind::bi_sort) + 1;
+inline void fuzz_index(const std::uint8_t* data, std::size_t size) {
     Script script(data, size);
-    const auto kind = static_cast<IndexKind>(script.below(kKinds));
+    const IndexKind kind = kAllKinds[script.below(std::size(kAllKinds))];
     const bool wide = script.byte() & 1;
-    switch (kind) {
-#define SLIDEJOIN_FUZZ(kind, Structure)                                               \
-    case IndexKind::kind:                                                             \
-        if (wide) IndexFuzzer<std::uint64_t, Structure<std::uint64_t>>(script).run(); \
-        else IndexFuzzer<std::uint32_t, Structure<std::uint32_t>>(script).run();      \
-        return true;
-        SLIDEJOIN_STRUCTURES(SLIDEJOIN_FUZZ)
-#undef SLIDEJOIN_FUZZ
-        default:
-            return false;
-    }
+    if (wide) IndexFuzzer<std::uint64_t>(kind, script).run();
+    else IndexFuzzer<std::uint32_t>(kind, script).run();
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -6,7 +6,6 @@
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "all_indexes.hpp"
 #include "index_cases.hpp"
 
 using namespace slidejoin;
@@ -82,16 +81,16 @@ static std::size_t live(Index& index, Steps<Key>& steps) {
     return found;
 }
 
-template <class Index, class Key>
-static void check_structure() {
+template <class Key>
+static void check_structure(IndexKind kind) {
     Steps<Key> steps;
-    NestedLoop<Key> plain;
+    AnyIndex<Key> plain(IndexKind::nested_loop, {});
     const std::size_t expected = live(plain, steps);
     const IndexOptions options = busy_options();
     const int failures = at_every_allocation([&](std::uint64_t n) {
         const FailingAllocations failing(n);
         try {
-            Index index(options);
+            AnyIndex<Key> index(kind, options);
             CHECK_EQUAL(live(index, steps), expected);
             index.check(static_cast<std::uint32_t>(steps.entries.size() - Steps<Key>::kWindow),
                         static_cast<std::uint32_t>(steps.entries.size()));
@@ -105,13 +104,12 @@ static void check_structure() {
     CHECK(failures > 0);
 }
 
-#define SLIDEJOIN_TEST(kind, Structure)                             \
-    TEST(memory_of_##kind##_runs_out) {                             \
-        check_structure<Structure<std::uint32_t>, std::uint32_t>(); \
-        check_structure<Structure<std::uint64_t>, std::uint64_t>(); \
+TEST(memory_of_a_structure_runs_out) {
+    for (const IndexKind kind : kAllKinds) {
+        check_structure<std::uint32_t>(kind);
+        check_structure<std::uint64_t>(kind);
     }
-SLIDEJOIN_STRUCTURES(SLIDEJOIN_TEST)
-#undef SLIDEJOIN_TEST
+}
 
 // --- The whole join ---
 
@@ -223,9 +221,8 @@ static void check_join(IndexKind index) {
     }
 }
 
-#define SLIDEJOIN_TEST(kind, Structure) \
-    TEST(memory_of_a_join_by_##kind##_runs_out) { check_join(IndexKind::kind); }
-SLIDEJOIN_STRUCTURES(SLIDEJOIN_TEST)
-#undef SLIDEJOIN_TEST
+TEST(memory_of_a_join_runs_out) {
+    for (const IndexKind kind : kAllKinds) check_join(kind);
+}
 
 SLIDEJOIN_TARGET_END

@@ -10,16 +10,16 @@ SLIDEJOIN_TARGET_BEGIN
 using namespace slidejoin::SLIDEJOIN_TARGET;
 using slidejoin::IndexOptions;
 
-TEST(bi_sort) { check_all<BiSort>(); }
+TEST(bi_sort) { check_all(slidejoin::IndexKind::bi_sort); }
 
 TEST(bi_sort_of_small_subwindows) {
     IndexOptions options;
     options.least = 4;
-    check_all<BiSort>(options);
+    check_all(slidejoin::IndexKind::bi_sort, options);
     options.buffer = 3;
     options.partitions = 2;
     options.subwindows = 3;
-    check_all<BiSort>(options);
+    check_all(slidejoin::IndexKind::bi_sort, options);
 }
 
 TEST(bi_sort_of_one_partition_and_of_many) {
@@ -27,11 +27,11 @@ TEST(bi_sort_of_one_partition_and_of_many) {
     options.least = 300;
     options.buffer = 1;
     options.partitions = 1;
-    check_all<BiSort>(options);
+    check_all(slidejoin::IndexKind::bi_sort, options);
     options.partitions = 1 << 20;
     options.buffer = 1 << 20;
     options.subwindows = 2;
-    check_all<BiSort>(options);
+    check_all(slidejoin::IndexKind::bi_sort, options);
 }
 
 namespace {

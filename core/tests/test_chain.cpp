@@ -58,13 +58,13 @@ void check_memory() {
 
 }  // namespace
 
-TEST(b_chain) { check_all<BChain>(); }
-TEST(ib_chain) { check_all<IbChain>(); }
+TEST(b_chain) { check_all(slidejoin::IndexKind::b_chain); }
+TEST(ib_chain) { check_all(slidejoin::IndexKind::ib_chain); }
 
 TEST(chains_of_many_lengths) {
     for (const IndexOptions& options : {chain_of(2, 16), chain_of(3, 64), chain_of(9, 16)}) {
-        check_all<BChain>(options);
-        check_all<IbChain>(options);
+        check_all(slidejoin::IndexKind::b_chain, options);
+        check_all(slidejoin::IndexKind::ib_chain, options);
     }
 }
 

@@ -23,7 +23,8 @@ TEST(fuzz_corpus) {
         std::ifstream file(entry.path(), std::ios::binary);
         const std::string bytes{std::istreambuf_iterator<char>(file), {}};
         try {
-            replayed += fuzz_index(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+            fuzz_index(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+            ++replayed;
         } catch (const std::exception& error) {
             testing::fail(__FILE__, __LINE__, entry.path().filename().string() + ": " + error.what());
         }

@@ -136,20 +136,20 @@ void check_rare_inserts() {
 
 }  // namespace
 
-TEST(im_tree) { check_all<ImTree>(); }
-TEST(pim_tree) { check_all<Pim>(); }
+TEST(im_tree) { check_all(slidejoin::IndexKind::im_tree); }
+TEST(pim_tree) { check_all(slidejoin::IndexKind::pim_tree); }
 
 TEST(im_tree_merges_often) {
-    check_all<ImTree>(merging(0.01, 0, 64));
-    check_all<ImTree>(merging(0.25, 0, 16));
-    check_all<ImTree>(merging(1.0, 0, 1));
+    check_all(slidejoin::IndexKind::im_tree, merging(0.01, 0, 64));
+    check_all(slidejoin::IndexKind::im_tree, merging(0.25, 0, 16));
+    check_all(slidejoin::IndexKind::im_tree, merging(1.0, 0, 1));
 }
 
 TEST(pim_tree_merges_often) {
-    check_all<Pim>(merging(0.01, 0, 64));
-    check_all<Pim>(merging(0.25, 1, 16));
-    check_all<Pim>(merging(0.25, 4, 64));
-    check_all<Pim>(merging(1.0, 2, 1));
+    check_all(slidejoin::IndexKind::pim_tree, merging(0.01, 0, 64));
+    check_all(slidejoin::IndexKind::pim_tree, merging(0.25, 1, 16));
+    check_all(slidejoin::IndexKind::pim_tree, merging(0.25, 4, 64));
+    check_all(slidejoin::IndexKind::pim_tree, merging(1.0, 2, 1));
 }
 
 TEST(merging_trees_aim) {

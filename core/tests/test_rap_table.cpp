@@ -158,14 +158,16 @@ void check_laws(std::uint32_t partitions, std::size_t count) {
 
 }  // namespace
 
-TEST(rap_table) { check_all<RapTable>(); }
+TEST(rap_table) { check_all(slidejoin::IndexKind::rap_table); }
 TEST(rap_table_of_small_subwindows) {
-    check_all<RapTable>(made_of(16, 0, 1.25, 8));
-    check_all<RapTable>(made_of(64, 0, 1.25, 8));
+    check_all(slidejoin::IndexKind::rap_table, made_of(16, 0, 1.25, 8));
+    check_all(slidejoin::IndexKind::rap_table, made_of(64, 0, 1.25, 8));
 }
-TEST(rap_table_of_small_partitions) { check_all<RapTable>(made_of(1024, 1024, 1.1, 2)); }
-TEST(rap_table_of_few_partitions) { check_all<RapTable>(made_of(400, 3, 2.0, 3)); }
-TEST(rap_table_of_one_partition) { check_all<RapTable>(made_of(64, 1, 1.25, 64)); }
+TEST(rap_table_of_small_partitions) {
+    check_all(slidejoin::IndexKind::rap_table, made_of(1024, 1024, 1.1, 2));
+}
+TEST(rap_table_of_few_partitions) { check_all(slidejoin::IndexKind::rap_table, made_of(400, 3, 2.0, 3)); }
+TEST(rap_table_of_one_partition) { check_all(slidejoin::IndexKind::rap_table, made_of(64, 1, 1.25, 64)); }
 
 TEST(splitters_are_found_like_by_counting) {
     testing::Random random(3);

@@ -23,14 +23,14 @@ slidejoin::IndexOptions made_of(std::uint32_t least, std::uint32_t partitions, d
 
 }  // namespace
 
-TEST(wib_tree) { check_all<WibTree>(); }
+TEST(wib_tree) { check_all(slidejoin::IndexKind::wib_tree); }
 TEST(wib_tree_of_small_subwindows) {
-    check_all<WibTree>(made_of(16, 0, 1.25, 8));
-    check_all<WibTree>(made_of(64, 0, 1.25, 8));
+    check_all(slidejoin::IndexKind::wib_tree, made_of(16, 0, 1.25, 8));
+    check_all(slidejoin::IndexKind::wib_tree, made_of(64, 0, 1.25, 8));
 }
-TEST(wib_tree_of_small_leaves) { check_all<WibTree>(made_of(1024, 256, 1.1, 2)); }
-TEST(wib_tree_of_few_leaves) { check_all<WibTree>(made_of(400, 2, 2.0, 3)); }
-TEST(wib_tree_of_one_leaf) { check_all<WibTree>(made_of(64, 1, 1.25, 64)); }
+TEST(wib_tree_of_small_leaves) { check_all(slidejoin::IndexKind::wib_tree, made_of(1024, 256, 1.1, 2)); }
+TEST(wib_tree_of_few_leaves) { check_all(slidejoin::IndexKind::wib_tree, made_of(400, 2, 2.0, 3)); }
+TEST(wib_tree_of_one_leaf) { check_all(slidejoin::IndexKind::wib_tree, made_of(64, 1, 1.25, 64)); }
 
 namespace {
 
