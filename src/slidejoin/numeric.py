@@ -53,7 +53,8 @@ class NumericJoin:
     key : dtype
         Type of the keys: any integer or float type of NumPy up to 64 bits.
     index : str
-        ``nested-loop``, ``b-tree`` or ``auto``. Decides speed, never results.
+        ``auto``, ``b-tree``, ``pim-tree``, ``bi-sort`` and others, with parameters in brackets:
+        ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads; 1 for now.
     self_join : bool
