@@ -9,6 +9,13 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 #define SLIDEJOIN_STRUCTURES(X) \
     X(nested_loop, NestedLoop)  \
     X(b_tree, BPlusTree)        \
+    X(b_chain, BChain)          \
+    X(ib_chain, IbChain)        \
+    X(im_tree, ImTree)          \
+    X(pim_tree, PimTree)        \
+    X(rap_table, RapTable)      \
+    X(wib_tree, WibTree)        \
+    X(bi_sort, BiSort)          \
     X(bucket_tree, BucketTree)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \

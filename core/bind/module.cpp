@@ -146,6 +146,14 @@ NB_MODULE(_core, m) {
              "null_times"_a.none() = nb::none(),
              nb::sig("def count(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> int"))
+        .def(
+            "ranges", &NativeJoin::ranges, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
+            "null_times"_a.none() = nb::none(),
+            nb::sig("def ranges(self, sides: object, keys: object, times: object, null_times: object = None) "
+                    "-> tuple[tuple[numpy.typing.NDArray[typing.Any], ...], "
+                    "tuple[numpy.typing.NDArray[typing.Any], ...], numpy.typing.NDArray[typing.Any], "
+                    "list[tuple[int, numpy.typing.NDArray[typing.Any]]], "
+                    "numpy.typing.NDArray[typing.Any]]"))
         .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none(), "store"_a = true,
              nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "

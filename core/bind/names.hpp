@@ -43,7 +43,7 @@ const IndexName kIndexes[] = {
     {"b-chain", IndexKind::b_chain},         {"ib-chain", IndexKind::ib_chain},
     {"im-tree", IndexKind::im_tree},         {"pim-tree", IndexKind::pim_tree},
     {"rap-table", IndexKind::rap_table},     {"wib-tree", IndexKind::wib_tree},
-    {"bi-sort", IndexKind::bi_sort},
+    {"bi-sort", IndexKind::bi_sort},         {"bucket-tree", IndexKind::bucket_tree},
 };
 
 // Parameters of the indexes; their ranges are checked in Python.

@@ -80,9 +80,7 @@ class BPlusTree {
         require(tree_.size() == window_.size(), "b-tree: as many entries as the window");
     }
 
-    std::size_t bytes() const {
-        return window_.bytes() + nodes_.bytes() + batch_.bytes() + sorting_.bytes();
-    }
+    std::size_t bytes() const { return window_.bytes() + nodes_.bytes() + batch_.bytes() + sorting_.bytes(); }
 
   private:
     static constexpr std::uint64_t kNoVersion = ~std::uint64_t{0};

@@ -1,10 +1,11 @@
 // The directory of the bucket-tree: which leaf a key belongs to.
 //
-// Leaves stand in the order of their keys, in blocks of up to 32: the greatest key of each leaf's range, which
-// leaf it is and how many entries it has. A block has gaps at its end, so that a leaf that splits moves a few
-// numbers only; a full block is split in two. Above the blocks stand their greatest keys, sorted, and above
-// these every so many of them again, a cache line at a time. Finding a leaf is one comparison of a vector per
-// level; splitting a block moves what stands behind it in the top, some 4 bytes for each 20 leaves.
+// Leaves stand in the order of their keys, in blocks of up to 32: the greatest key of each leaf's range,
+// which leaf it is and how many entries it has. A block has gaps at its end, so that a leaf that splits moves
+// a few numbers only; a full block is split in two. Above the blocks stand their greatest keys, sorted, and
+// above these every so many of them again, a cache line at a time. Finding a leaf is one comparison of a
+// vector per level; splitting a block moves what stands behind it in the top, some 4 bytes for each 20
+// leaves.
 #pragma once
 
 #include "concept.hpp"
@@ -18,7 +19,7 @@ class BucketDirectory {
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
     struct alignas(kCacheLine) Block {
-        Key bounds[kSlots];           // greatest key of each leaf's range; unused slots hold the greatest key
+        Key bounds[kSlots];  // greatest key of each leaf's range; unused slots hold the greatest key
         std::uint32_t leaves[kSlots];
         std::uint16_t counts[kSlots];  // entries, dead ones among them, or what the owner means by it
         Block* next;
@@ -106,8 +107,8 @@ class BucketDirectory {
         if (levels_.size() > had && !blocks_.empty()) rebuild(0);
     }
 
-    // Cuts a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns the
-    // slot of the first; the new one is the next. Slots held elsewhere are no longer valid.
+    // Cuts a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns
+    // the slot of the first; the new one is the next. Slots held elsewhere are no longer valid.
     Slot split(Slot slot, Key bound, std::uint32_t leaf) {
         if (slot.block->size == kSlots) slot = split_block(slot);
         Block* block = slot.block;
@@ -163,11 +164,13 @@ class BucketDirectory {
             }
             for (unsigned i = block->size; i < kSlots; ++i)
                 require(block->bounds[i] == kGreatest, "directory: unused slots hold the greatest key");
-            require(levels_[0][blocks] == block->bounds[block->size - 1], "directory: the top knows the blocks");
+            require(levels_[0][blocks] == block->bounds[block->size - 1],
+                    "directory: the top knows the blocks");
             leaves += block->size;
         }
         require(blocks == blocks_.size() && leaves == leaves_, "directory: as many leaves as it counts");
-        require(before->bounds[before->size - 1] == kGreatest, "directory: the last leaf takes the greatest key");
+        require(before->bounds[before->size - 1] == kGreatest,
+                "directory: the last leaf takes the greatest key");
         for (std::size_t level = 1; level < levels_.size(); ++level)
             for (std::size_t i = 0; i < used_of(level); ++i)
                 require(levels_[level][i] == levels_[level - 1][i * kFan + kFan - 1],

@@ -1,6 +1,7 @@
-// Positions of one single key, in the order of arrival: what a leaf of the bucket-tree becomes when many entries
-// have the same key. The visible ones are a part of it, found by two searches; so they are counted without
-// being looked at. Chunks of some thousand positions, so that no growth moves what is there. 4 bytes a tuple.
+// Positions of one single key, in the order of arrival: what a leaf of the bucket-tree becomes when many
+// entries have the same key. The visible ones are a part of it, found by two searches; so they are counted
+// without being looked at. Chunks of some thousand positions, so that no growth moves what is there. 4 bytes
+// a tuple.
 #pragma once
 
 #include "concept.hpp"
@@ -38,8 +39,7 @@ class BucketQueue {
         const std::size_t to = place_of(visible.first + visible.count);
         while (from < to) {
             const std::size_t stop = std::min(to, (from / kChunk + 1) * kChunk);
-            matches.run({0, chunks_[from / kChunk].data(), kChunk}, from % kChunk,
-                        from % kChunk + (stop - from), visible);
+            matches.all(chunks_[from / kChunk].data() + from % kChunk, stop - from, visible);
             from = stop;
         }
     }

@@ -1,12 +1,12 @@
 // The bucket-tree: small unsorted leaves under a directory of their ranges, never rebuilt as a whole.
 //
-// An insert appends to the leaf of its key; a probe compares all keys of the leaves that its interval meets, a
-// vector at a time. Nothing is deleted: entries that the window has forgotten are squeezed out of a leaf when
-// it is full, and by a sweep that passes over all leaves once per window and joins neighbours that have become
-// small. A leaf that is full of living entries is split in two at a middling key; one at either end of the
-// keys, where rising or falling keys arrive, is left full instead. A leaf with one single key becomes a queue
-// (bucket_queue.hpp). So it starts from one empty leaf and follows any distribution, with pauses of a few
-// thousand nanoseconds. It joins the splitters over sub-trees of "Parallel Index-based Stream Join on a
+// An insert appends to the leaf of its key; a probe compares all keys of the leaves that its interval meets,
+// a vector at a time. Nothing is deleted: entries that the window has forgotten are squeezed out of a leaf
+// when it is full, and by a sweep that passes over all leaves once per window and joins neighbours that have
+// become small. A leaf that is full of living entries is split in two at a middling key; one at either end of
+// the keys, where rising or falling keys arrive, is left full instead. A leaf with one single key becomes a
+// queue (bucket_queue.hpp). So it starts from one empty leaf and follows any distribution, with pauses of a
+// few thousand nanoseconds. It joins the splitters over sub-trees of "Parallel Index-based Stream Join on a
 // Multicore CPU" (Shahvarani, Jacobsen) with the unsorted partitions of "PanJoin: A Partition-based Adaptive
 // Stream Join" (Pan, Jacobsen).
 //
@@ -74,17 +74,22 @@ class BucketTree {
         sweep(entries[count - 1].value, count);
     }
 
-    void insert_batch(const Entry<Key>* entries, std::size_t count) {
+    // In the order of keys, so that neighbours fill their leaves one after the other.
+    void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
         begin(entries[0].value);
+        for (std::size_t i = 0; i < count; i += kGroup) insert_group(by_key + i, std::min(kGroup, count - i));
+    }
+
+    void insert_batch(const Entry<Key>* entries, std::size_t count) {
         batch_.reserve(count);
         std::memcpy(batch_.data(), entries, count * sizeof(Entry<Key>));
         sort_entries(batch_.data(), count, sorting_);
-        for (std::size_t i = 0; i < count; i += kGroup)
-            insert_group(batch_.data() + i, std::min(kGroup, count - i));
+        insert_batch(entries, count, batch_.data());
     }
 
     template <class Matches>
-    void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const {
+    void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
+                     Matches& matches) const {
         Slot slots[kGroup];
         locate(count, slots, [&](std::size_t i) { return tasks[order[i]].interval.low; });
         for (std::size_t i = 0; i < count; ++i) fetch_keys(slots[i]);
@@ -114,7 +119,8 @@ class BucketTree {
                 require(slot.count() <= kEntries, "bucket-tree: a leaf is not overfull");
                 const Leaf& leaf = leaves_[slot.leaf()];
                 for (unsigned i = 0; i < slot.count(); ++i) {
-                    require(lower <= leaf.keys[i] && leaf.keys[i] <= upper, "bucket-tree: a leaf has its range");
+                    require(lower <= leaf.keys[i] && leaf.keys[i] <= upper,
+                            "bucket-tree: a leaf has its range");
                     require(before(leaf.positions[i], next), "bucket-tree: positions have arrived");
                 }
             }
@@ -132,11 +138,11 @@ class BucketTree {
 
   private:
     static constexpr unsigned kEntries = 64;
-    static constexpr unsigned kSplit = 58;         // living entries from which on a full leaf is split
-    static constexpr unsigned kJoin = 38;          // of two neighbours up to which they are joined
+    static constexpr unsigned kSplit = 58;           // living entries from which on a full leaf is split
+    static constexpr unsigned kJoin = 38;            // of two neighbours up to which they are joined
     static constexpr std::uint16_t kQueue = 0xffff;  // as the count of a slot: its leaf is a queue
     static constexpr unsigned kSamples = 9;
-    static constexpr std::uint64_t kSteps = 2;     // of the sweep, for each entry inserted at most
+    static constexpr std::uint64_t kSteps = 2;  // of the sweep, for each entry inserted at most
 
     struct alignas(kCacheLine) Leaf {
         Key keys[kEntries];
@@ -345,7 +351,8 @@ class BucketTree {
         queue.reserve(count);
         std::uint32_t positions[kEntries];
         std::copy_n(leaf.positions, count, positions);
-        std::sort(positions, positions + count, [](std::uint32_t a, std::uint32_t b) { return before(a, b); });
+        std::sort(positions, positions + count,
+                  [](std::uint32_t a, std::uint32_t b) { return before(a, b); });
         for (unsigned i = 0; i < count; ++i) queue.push(positions[i]);
         if (slot.bound() != key) slot = directory_.split(slot, key, leaves_.take());
         if (key > lower_of(slot)) {

@@ -1,5 +1,5 @@
-// A B+-tree of (key, position) entries: what the b-tree, the chains and the mutable parts of the merging trees
-// are made of.
+// A B+-tree of (key, position) entries: what the b-tree, the chains and the mutable parts of the merging
+// trees are made of.
 //
 // Nodes are whole cache lines and are searched by comparing all their keys at once. Keys and positions of a
 // leaf stand apart, so a search reads keys only. Equal keys stand in the order of their positions. Nodes come
@@ -52,13 +52,14 @@ class Tree {
   public:
     using Leaf = typename Nodes::Leaf;
 
-    explicit Tree(Nodes& nodes) : nodes_(&nodes) { start(); }
+    Tree() = default;  // to be started
+    explicit Tree(Nodes& nodes) { start(nodes); }
     Tree(const Tree&) = delete;
     Tree& operator=(const Tree&) = delete;
-    Tree(Tree&&) = default;
 
-    // Begins anew, empty; its nodes have been taken back.
-    void start() {
+    // Begins, or begins anew, empty; the nodes that it had have been taken back.
+    void start(Nodes& nodes) {
+        nodes_ = &nodes;
         root_ = first_ = nodes_->leaves.take();
         new_leaf(first_);
         height_ = 0;
@@ -67,7 +68,6 @@ class Tree {
     }
 
     std::size_t size() const { return size_; }
-    const Leaf* first_leaf() const { return first_; }
     std::uint64_t version() const { return version_; }  // counts the times that entries moved between leaves
 
     void insert(Key key, std::uint32_t position) { insert(key, position, aim_insert(key)); }
@@ -117,7 +117,7 @@ class Tree {
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
-        Key lows[kGroup];
+        Key lows[kGroup] = {};
         Leaf* leaves[kGroup];
         for (std::size_t i = 0; i < count; ++i) lows[i] = tasks[order[i]].interval.low;
         locate<kLower>(lows, count, leaves);
@@ -154,6 +154,13 @@ class Tree {
     }
 
     Leaf* aim_erase(Key key) const { return descend<kLower>(key); }
+
+    // Calls visit(keys, positions, count) for the entries of each leaf, in the order of keys.
+    template <class Visit>
+    void visit(Visit visit) const {
+        for (const Leaf* leaf = first_; leaf; leaf = leaf->next)
+            visit(leaf->keys, leaf->positions, leaf->count);
+    }
 
     void check() const {
         Walk walk;
@@ -489,9 +496,9 @@ class Tree {
         walk.last = leaf;
     }
 
-    Nodes* nodes_;
-    void* root_;
-    Leaf* first_;
+    Nodes* nodes_ = nullptr;
+    void* root_ = nullptr;
+    Leaf* first_ = nullptr;
     unsigned height_ = 0;
     std::size_t size_ = 0;
     std::uint64_t version_ = 0;

@@ -5,14 +5,17 @@
 
 #include "../index/concept.hpp"
 #include "filter.hpp"
+#include "ranges.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// What the arrivals of a group insert, by their own side, and what they look for, by the side that they probe.
+// What the arrivals of a group insert, by their own side, and what they look for, by the side that they
+// probe.
 template <class Key>
 struct Group {
     Task<Key>* tasks;
     const Entry<Key>* entries[2];
+    const Entry<Key>* by_key[2];  // the same in the order of keys, or null
     std::size_t entry_count[2];
     const std::uint32_t* order[2];  // numbers of tasks
     std::size_t order_count[2];
@@ -27,7 +30,9 @@ class Indexes {
     virtual void join(const Group<Key>& group, MatchList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
+    virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
     virtual void insert(int side, const Entry<Key>* entries, std::size_t count) = 0;
+    virtual std::uint64_t largest_group(std::uint64_t live) const = 0;
     virtual void forget(std::uint32_t left, std::uint32_t right) = 0;
     virtual void check(int side, std::uint32_t first, std::uint32_t next) const = 0;
     virtual std::size_t bytes() const = 0;
@@ -44,9 +49,14 @@ class IndexesOf final : public Indexes<Key> {
     void join(const Group<Key>& group, MatchList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchCount& matches) override { run(group, matches); }
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
+    void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
     void insert(int side, const Entry<Key>* entries, std::size_t count) override {
         insert_all(index_[side], entries, count);
+    }
+
+    std::uint64_t largest_group(std::uint64_t live) const override {
+        return slidejoin::SLIDEJOIN_TARGET::largest_group<Index>(live);
     }
 
     void forget(std::uint32_t left, std::uint32_t right) override {
@@ -71,7 +81,8 @@ class IndexesOf final : public Indexes<Key> {
                 group.order_count[1 - own] == 1 && group.order_count[own] == 0)
                 return run_one(own, *group.entries[own], group.tasks[*group.order[1 - own]], matches);
         }
-        for (int i = 0; i < 2; ++i) insert_all(index_[i], group.entries[i], group.entry_count[i]);
+        for (int i = 0; i < 2; ++i)
+            insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
         for (int i = 0; i < 2; ++i)
             probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);
     }

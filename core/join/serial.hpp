@@ -23,30 +23,23 @@ class SerialJoin final : public Engine {
           filters_(spec),
           window_(spec),
           indexes_(std::move(indexes)),
+          ranges_(spec.self_join),
           writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
-        if (broken_) throw BrokenJoin();
-        if (!pairs && (spec_.finals[0] || spec_.finals[1]))
-            throw std::logic_error("final tuples stand among pairs, which are not asked for");
-        validate(batch, spec_, window_);
-        broken_ = true;  // until the batch is through: memory may run out in the middle of it
-        late_.clear();
-        finals_.clear();
+        if (!pairs) require_no_finals();
         // What is tested or may be found twice after probing must be listed even to be counted.
         const bool listed = pairs || !filters_.empty() || spec_.self_join;
-        std::uint64_t found = 0;
-        for (std::size_t start = 0; start < batch.size;) {
-            const std::size_t count = std::min(group_size(), batch.size - start);
-            admit(batch, start, count);
-            found += listed ? find_listed(count, pairs) : find_counted(count);
-            forget();
-            start += count;
-        }
-        window_.let_pass();
-        renumber();
-        matches_ += found;
-        broken_ = false;
+        return join(batch, [&](std::size_t, std::size_t count) {
+            return listed ? find_listed(count, pairs) : find_counted(count);
+        });
+    }
+
+    std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
+        require_no_finals();
+        const std::uint64_t found = join(
+            batch, [&](std::size_t start, std::size_t count) { return find_ranges(start, count, result); });
+        ranges_.tell_gone(result);
         return found;
     }
 
@@ -107,7 +100,8 @@ class SerialJoin final : public Engine {
             stats.late[i] = window_.late(side);
             stats.stored[i] = window_.stored(side);
             stats.first[i] = window_.first(side);
-            stats.memory_bytes += event_keys_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
+            stats.memory_bytes +=
+                event_keys_[i].bytes() + entries_[i].bytes() + by_key_[i].bytes() + order_[i].bytes();
         }
         stats.memory_bytes += indexes_->bytes();
         stats.matches = matches_;
@@ -120,14 +114,16 @@ class SerialJoin final : public Engine {
         stats.latest = window_.latest();
         stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
                               ends_.bytes() + keys_.bytes() + nulls_.bytes() + intervals_.bytes() +
-                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes();
+                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes() +
+                              ranges_.bytes();
         return stats;
     }
 
     void check() override {
         if (broken_) throw BrokenJoin();
         for (const Side side : kSides)
-            indexes_->check(static_cast<int>(side), low_bits(window_.first(side)), low_bits(window_.next(side)));
+            indexes_->check(static_cast<int>(side), low_bits(window_.first(side)),
+                            low_bits(window_.next(side)));
     }
 
   private:
@@ -136,6 +132,34 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kBatch = 4096;  // a group that is small against any large window
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
+
+    void require_no_finals() const {
+        if (spec_.finals[0] || spec_.finals[1])
+            throw std::logic_error("final tuples stand among pairs, which are not asked for");
+    }
+
+    // Takes a batch through the join, a group at a time; find(start, count) looks for the partners of each.
+    template <class Find>
+    std::uint64_t join(const Batch& batch, Find find) {
+        if (broken_) throw BrokenJoin();
+        validate(batch, spec_, window_);
+        broken_ = true;  // until the batch is through: memory may run out in the middle of it
+        late_.clear();
+        finals_.clear();
+        std::uint64_t found = 0;
+        for (std::size_t start = 0; start < batch.size;) {
+            const std::size_t count = std::min(group_size(), batch.size - start);
+            admit(batch, start, count);
+            found += find(start, count);
+            forget();
+            start += count;
+        }
+        window_.let_pass();
+        renumber();
+        matches_ += found;
+        broken_ = false;
+        return found;
+    }
 
     // Whether 0, 1 or 2 for both means this side; a self-join has only one.
     bool names(int side, Side each) const {
@@ -192,7 +216,7 @@ class SerialJoin final : public Engine {
                                    window_.next(Side::right) - window_.first(Side::right);
         const std::uint64_t most = spec_.group;
         return std::max(std::clamp<std::uint64_t>(live, kGroup, std::min(most, kBatch)),
-                        std::min(live / 8, most));
+                        std::min(indexes_->largest_group(live), most));
     }
 
     std::uint64_t find_counted(std::size_t count) {
@@ -216,6 +240,24 @@ class SerialJoin final : public Engine {
             writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs, ends_.data(), count);
         note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
         return found;
+    }
+
+    std::uint64_t find_ranges(std::size_t start, std::size_t count, RangeResult& result) {
+        ranges_.start(tasks_.data(), task_count_, places_.data(), count, result);
+        if (filters_.empty()) {
+            indexes_->join(group(count), ranges_);
+        } else {
+            FilteredList filtered(filters_, ranges_.list());
+            indexes_->join(group(count), filtered);
+        }
+        ends_.reserve(count);
+        const std::uint64_t listed = writer_.write(tasks_.data(), task_count_, places_.data(), ranges_.list(),
+                                                   &result.pairs, ends_.data(), count);
+        for (std::size_t i = 0; i < count; ++i) {
+            result.arrival.resize(ends_[i], static_cast<std::int64_t>(start + i));
+            result.positions.push_back(static_cast<std::int64_t>(places_[i].position));
+        }
+        return listed + ranges_.write(start);
     }
 
     void forget() {
@@ -255,9 +297,19 @@ class SerialJoin final : public Engine {
 
     // What the arrivals of the group insert and look for; a large group in the order of keys.
     Group<Key> group(std::size_t count) {
-        Group<Key> group{tasks_.data(), {}, {}, {}, {}, count > kGroup};
+        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup};
+        for (int own = 0; own < 2; ++own) {
+            const int probed = spec_.self_join ? own : 1 - own;
+            // The order of keys is that of intervals where a band is indexed as it is.
+            if (group.sorted && entry_count_[own] == order_count_[probed] && indexed_->ascending()) {
+                sorter_.sort_both(entries_[own].data(), entry_count_[own], by_key_[own],
+                                  order_[probed].data());
+                group.by_key[own] = by_key_[own].data();
+            } else if (group.sorted) {
+                sorter_.sort_tasks(tasks_.data(), order_[probed].data(), order_count_[probed]);
+            }
+        }
         for (int i = 0; i < 2; ++i) {
-            if (group.sorted) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
             group.entries[i] = entries_[i].data();
             group.entry_count[i] = entry_count_[i];
             group.order[i] = order_[i].data();
@@ -283,13 +335,14 @@ class SerialJoin final : public Engine {
                 time = batch.times[row];
                 if (event && timed && window_.refuse(side, time)) {
                     late_.push_back(static_cast<std::uint32_t>(row));
+                    places_[i] = {};
                     continue;
                 }
             }
             const bool null = nulls_[i] || (spec_.window.kind != WindowKind::rows && !timed);
             const Place place = window_.admit(side, time, {timed, null, batch.store});
             places_[i] = place;
-            end_finals(i);
+            if (!window_.finals().empty()) end_finals(i);
             const int own = static_cast<int>(side);
             if (placed && !filters_.empty()) filters_.keep(side, i);
             if (placed && event) event_keys_[own].push(keys_[i]);
@@ -401,9 +454,11 @@ class SerialJoin final : public Engine {
     std::size_t entry_count_[2] = {0, 0};
     Buffer<std::uint32_t> order_[2];  // tasks, by the side that they probe
     std::size_t order_count_[2] = {0, 0};
-    TaskSorter<Key> sorter_;
+    Buffer<Entry<Key>> by_key_[2];  // the same in the order of keys, of large groups
+    BatchSorter<Key> sorter_;
     MatchList list_;
     MatchCount counter_;
+    MatchRanges ranges_;
     ResultWriter writer_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../index/concept.hpp"
+#include "any_index.hpp"
 #include "testing.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -48,16 +49,17 @@ struct Model {
 
 enum class Form { tuple, group, batch };
 
-template <template <class> class IndexOf, class Key>
-void check_index(Shape shape, std::uint32_t start, Form form, const IndexOptions& options) {
+template <class Key, class Index>
+void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
     testing::Random random(static_cast<unsigned>(shape) + start + static_cast<unsigned>(form));
-    IndexOf<Key> index(options);
     Model<Key> model;
     std::uint32_t next = start, first = start;
     std::uint64_t inserted = 0;
-    for (int round = 0; round < 120; ++round) {
+    for (int round = 0; round < 80; ++round) {
         // The window breathes: it grows for a while, then is nearly emptied.
-        const std::size_t count = testing::below(random, form == Form::tuple ? 20 : form == Form::group ? 16 : 300);
+        const std::size_t count = testing::below(random, form == Form::tuple   ? 20
+                                                         : form == Form::group ? 16
+                                                                               : 300);
         std::vector<Entry<Key>> entries;
         for (std::size_t i = 0; i < count; ++i) {
             next += static_cast<std::uint32_t>(testing::below(random, 8) == 0);  // a gap
@@ -72,7 +74,7 @@ void check_index(Shape shape, std::uint32_t start, Form form, const IndexOptions
 
         std::vector<Task<Key>> tasks;
         std::vector<std::uint32_t> order;
-        for (int i = 0; i < 20; ++i) {
+        for (int i = 0; i < 10; ++i) {
             Key low = make_key<Key>(shape, testing::below(random, inserted + 1), random);
             Key high = make_key<Key>(shape, testing::below(random, inserted + 1), random);
             if (i == 0) low = 0, high = ~Key{0};
@@ -118,14 +120,28 @@ void check_index(Shape shape, std::uint32_t start, Form form, const IndexOptions
     CHECK_EQUAL(none.size(), 0u);
 }
 
-template <template <class> class IndexOf>
-void check_all(const IndexOptions& options = {}) {
+// Calls check(shape, first position, form) for all of them.
+template <class Check>
+void for_all_cases(Check check) {
     for (const Shape shape : kShapes)
         for (const std::uint32_t start : {0u, 0xfffff000u})
-            for (const Form form : {Form::tuple, Form::group, Form::batch}) {
-                check_index<IndexOf, std::uint32_t>(shape, start, form, options);
-                check_index<IndexOf, std::uint64_t>(shape, start, form, options);
-            }
+            for (const Form form : {Form::tuple, Form::group, Form::batch}) check(shape, start, form);
+}
+
+// A structure that is not among those of the join.
+template <template <class> class IndexOf>
+void check_all(const IndexOptions& options = {}) {
+    for_all_cases([&](Shape shape, std::uint32_t start, Form form) {
+        check_index<std::uint32_t>(IndexOf<std::uint32_t>(options), shape, start, form);
+        check_index<std::uint64_t>(IndexOf<std::uint64_t>(options), shape, start, form);
+    });
+}
+
+inline void check_all(IndexKind kind, const IndexOptions& options = {}) {
+    for_all_cases([&](Shape shape, std::uint32_t start, Form form) {
+        check_index<std::uint32_t>(AnyIndex<std::uint32_t>(kind, options), shape, start, form);
+        check_index<std::uint64_t>(AnyIndex<std::uint64_t>(kind, options), shape, start, form);
+    });
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

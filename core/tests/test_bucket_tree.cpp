@@ -9,5 +9,5 @@ SLIDEJOIN_TARGET_BEGIN
 
 using namespace slidejoin::SLIDEJOIN_TARGET;
 
-TEST(bucket_tree) { check_all<BucketTree>(); }
+TEST(bucket_tree) { check_all(slidejoin::IndexKind::bucket_tree); }
 SLIDEJOIN_TARGET_END

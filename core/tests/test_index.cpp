@@ -10,8 +10,8 @@ SLIDEJOIN_TARGET_BEGIN
 
 using namespace slidejoin::SLIDEJOIN_TARGET;
 
-TEST(nested_loop) { check_all<NestedLoop>(); }
-TEST(bplus_tree) { check_all<BPlusTree>(); }
+TEST(nested_loop) { check_all(slidejoin::IndexKind::nested_loop); }
+TEST(bplus_tree) { check_all(slidejoin::IndexKind::b_tree); }
 
 TEST(bplus_tree_of_several_levels) {
     testing::Random random(1);

@@ -31,7 +31,9 @@ class Parameter:
 
 _CHAIN = Parameter("chain_length", 2, 2, 64, "sub-indexes of a window, the active one among them")
 _RATIO = Parameter("merge_ratio", 0.125, 2**-10, 1.0, "share of the window that is kept mutable")
-_DEPTH = Parameter("insertion_depth", 2, 1, 4, "level of the immutable tree at which sub-trees hang")
+_DEPTH = Parameter(
+    "insertion_depth", 0, 0, 4, "level of the immutable tree at which sub-trees hang; 0 goes by its size"
+)
 _SUBWINDOWS = Parameter("subwindows", 8, 2, 1024, "subwindows of a window")
 _PARTITIONS = Parameter("partitions", 0, 0, 2**20, "partitions of a subwindow; 0 goes by its size")
 _SLACK = Parameter("slack", 1.25, 1.1, 2.0, "room of a partition, over its even share")
@@ -47,6 +49,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "rap-table": (_SUBWINDOWS, _PARTITIONS, _SLACK),
     "wib-tree": (_SUBWINDOWS, _PARTITIONS, _SLACK),
     "bi-sort": (_SUBWINDOWS, _PARTITIONS, _BUFFER),
+    "bucket-tree": (),
 }
 
 _FORM = re.compile(r"([a-z-]+)\s*(?:\((.*)\))?", re.DOTALL)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from slidejoin import state
 from slidejoin.chunks import Chunk, ChunkLog, Increment, check_chunks
 from slidejoin.errors import Error, StateError, UsageError
+from slidejoin.index import check_index
 from slidejoin.keys.columns import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.result import RowStore, result_table
