@@ -101,10 +101,13 @@ class BucketTree {
         }
     }
 
-    void forget(std::uint32_t position) { first_ = position; }
+    void forget(std::uint32_t position) {
+        first_ = position;
+        if (begun_ && position - clean_from_ > kOldest) sweep_all();
+    }
 
     void check(std::uint32_t first, std::uint32_t next) const {
-        require(!begun_ || first == first_, "bucket-tree: knows what is forgotten");
+        require(!begun_ || !before(first_, first), "bucket-tree: knows what is forgotten");
         directory_.check();
         std::size_t queues = 0;
         Key lower = 0;
@@ -121,7 +124,8 @@ class BucketTree {
                 for (unsigned i = 0; i < slot.count(); ++i) {
                     require(lower <= leaf.keys[i] && leaf.keys[i] <= upper,
                             "bucket-tree: a leaf has its range");
-                    require(before(leaf.positions[i], next), "bucket-tree: positions have arrived");
+                    require(before(leaf.positions[i], next) && !before(leaf.positions[i], clean_from_),
+                            "bucket-tree: positions have arrived, and not too long ago");
                 }
             }
             lower = static_cast<Key>(upper + 1);
@@ -142,6 +146,7 @@ class BucketTree {
     static constexpr unsigned kJoin = 38;            // of two neighbours up to which they are joined
     static constexpr std::uint16_t kQueue = 0xffff;  // as the count of a slot: its leaf is a queue
     static constexpr unsigned kSamples = 9;
+    static constexpr std::uint32_t kOldest = std::uint32_t{1} << 29;
     static constexpr std::uint64_t kSteps = 2;  // of the sweep, for each entry inserted at most
 
     struct alignas(kCacheLine) Leaf {
@@ -244,7 +249,7 @@ class BucketTree {
     void begin(std::uint32_t position) {
         if (begun_) return;
         begun_ = true;
-        first_ = position;
+        first_ = clean_from_ = cycle_from_ = position;
     }
 
     void place(Key key, std::uint32_t position, Slot slot) {
@@ -393,11 +398,24 @@ class BucketTree {
         debt_ = std::min(debt_, window * kEntries);
     }
 
+    // Nothing may be kept so long that its position seems to lie ahead. Only where positions hold next to no
+    // entries does the sweep take that long to come round.
+    void sweep_all() {
+        do sweep_one();
+        while (swept_ != 0);
+        do sweep_one();
+        while (swept_ != 0);
+    }
+
     void sweep_one() {
         Slot slot = directory_.find(swept_);
         Slot following = slot;
         const bool more = Directory::next(following);
         swept_ = more ? static_cast<Key>(slot.bound() + 1) : Key{0};
+        if (!more) {
+            clean_from_ = cycle_from_;
+            cycle_from_ = first_;
+        }
         if (is_queue(slot)) {
             queue(slot).forget(first_);
             if (queue(slot).size() > kJoin / 2) return;
@@ -412,7 +430,7 @@ class BucketTree {
         if (is_queue(following)) return;
         if (slot.count() + squeeze(following) > kJoin) return;
         join(slot, following);
-        swept_ = lower_of(slot);  // it may be joined with the next one, too
+        swept_ = slot.bound();  // it may be joined with the next one, too
     }
 
     // Moves the entries of the leaf behind into this one.
@@ -451,10 +469,12 @@ class BucketTree {
     std::vector<BucketQueue> queues_;
     std::vector<std::uint32_t> free_queues_;
     bool begun_ = false;
-    std::uint32_t first_ = 0;    // positions before are forgotten
-    std::uint64_t version_ = 0;  // counts the times that slots or entries moved
-    std::uint64_t debt_ = 0;     // of the sweep: leaves to pass, times the window
-    Key swept_ = 0;              // the sweep goes on at the leaf of this key
+    std::uint32_t first_ = 0;       // positions before are forgotten
+    std::uint64_t version_ = 0;     // counts the times that slots or entries moved
+    std::uint64_t debt_ = 0;        // of the sweep: leaves to pass, times the window
+    std::uint32_t cycle_from_ = 0;  // what was forgotten when the sweep began its round
+    std::uint32_t clean_from_ = 0;  // positions before are no longer kept: those of the round before
+    Key swept_ = 0;                 // the sweep goes on at the leaf of this key
     Buffer<Entry<Key>> batch_;
     Buffer<Entry<Key>> sorting_;
 };
