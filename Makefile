@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-spark-oldest native-test lint format stub bench bench-publish peers setup clean
+.PHONY: run test test-long test-spark-oldest native-test fuzz lint format stub bench bench-publish peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+BRIEF := ON
 SPARK_OLDEST := build/pyspark-4.0
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
@@ -18,6 +19,7 @@ run: setup
 test: setup lint native-test
 	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
+test-long: BRIEF := OFF
 test-long: setup lint native-test
 	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
@@ -31,9 +33,22 @@ $(SPARK_OLDEST)/.installed:
 
 native-test: setup
 	$(BIN)/cmake -S . -B build/sanitized $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON \
-		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined >/dev/null
+		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined -DSLIDEJOIN_BRIEF=$(BRIEF) >/dev/null
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
-	$(BIN)/ctest --test-dir build/sanitized --output-on-failure
+	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
+
+# Looks for operations that an index gets wrong, starting from core/tests/corpus; what it finds is a file
+# build/fuzz/crash-*. FUZZ_SECONDS is how long, FUZZ_LEVEL the instruction set (0, 1, 2).
+FUZZ_CXX ?= clang++
+FUZZ_LEVEL ?= 0
+FUZZ_SECONDS ?= 60
+fuzz:
+	@command -v $(FUZZ_CXX) >/dev/null || { echo "make fuzz needs clang with libFuzzer: install clang and libclang-rt-dev"; exit 1; }
+	mkdir -p build/fuzz/corpus
+	$(FUZZ_CXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-DSLIDEJOIN_LEVEL=$(FUZZ_LEVEL) core/tests/fuzz_index.cpp -o build/fuzz/index
+	build/fuzz/index -max_total_time=$(FUZZ_SECONDS) -max_len=512 -artifact_prefix=build/fuzz/ \
+		build/fuzz/corpus core/tests/corpus
 
 lint: setup
 	$(BIN)/ruff check
@@ -54,6 +69,8 @@ bench: setup peers
 	$(BIN)/slidejoin bench foundation --json build/bench/foundation.json
 	$(BIN)/slidejoin bench window --json build/bench/window.json
 	$(BIN)/slidejoin bench streams --json build/bench/streams.json
+	$(BIN)/slidejoin bench indexes --json build/bench/indexes.json
+	$(BIN)/slidejoin bench indexes --claims --json build/bench/index-claims.json
 	$(BIN)/slidejoin bench spark --json build/bench/spark.json
 
 # Replaces the figures that are kept, and that the README cites: for a quiet machine.
@@ -61,6 +78,8 @@ bench-publish: setup peers
 	$(BIN)/slidejoin bench foundation --json benchmarks/results/foundation.json
 	$(BIN)/slidejoin bench window --json benchmarks/results/window.json
 	$(BIN)/slidejoin bench streams --json benchmarks/results/streams.json
+	$(BIN)/slidejoin bench indexes --json benchmarks/results/indexes.json
+	$(BIN)/slidejoin bench indexes --claims --json benchmarks/results/index-claims.json
 	$(BIN)/slidejoin bench spark --json benchmarks/results/spark.json
 
 # Programs that measure other libraries; those whose library is missing are left out.

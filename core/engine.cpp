@@ -11,10 +11,12 @@ namespace slidejoin {
 namespace portable {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
 }
-#if defined(SLIDEJOIN_X86)
+#if defined(SLIDEJOIN_AVX2)
 namespace avx2 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
 }
+#endif
+#if defined(SLIDEJOIN_AVX512)
 namespace avx512 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
 }
@@ -32,28 +34,32 @@ const char* name(Level level) {
     return "unknown";
 }
 
+#if defined(SLIDEJOIN_AVX2) || defined(SLIDEJOIN_AVX512)
+static bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+#endif
+
 bool supported(Level level) {
-#if defined(SLIDEJOIN_X86)
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-    switch (level) {
-        case Level::portable:
-            return true;
-        case Level::avx2:
-            return avx2;
-        case Level::avx512:
-            return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                   __builtin_cpu_supports("avx512cd");
-    }
+#if defined(SLIDEJOIN_AVX2)
+    if (level == Level::avx2) return has_avx2();
+#endif
+#if defined(SLIDEJOIN_AVX512)
+    if (level == Level::avx512)
+        return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512cd");
 #endif
     return level == Level::portable;
 }
 
 std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {
     if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
-#if defined(SLIDEJOIN_X86)
+#if defined(SLIDEJOIN_AVX512)
     if (level == Level::avx512) return avx512::make(spec);
+#endif
+#if defined(SLIDEJOIN_AVX2)
     if (level == Level::avx2) return avx2::make(spec);
 #endif
     return portable::make(spec);

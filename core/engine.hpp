@@ -18,7 +18,18 @@ const char* name(Level level);
 bool supported(Level level);  // compiled in, and this processor can run it
 
 enum class KeyType { int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64 };
-enum class IndexKind { nested_loop, b_tree };
+enum class IndexKind {
+    nested_loop,
+    b_tree,
+    b_chain,
+    ib_chain,
+    im_tree,
+    pim_tree,
+    rap_table,
+    wib_tree,
+    bi_sort,
+    bucket_tree
+};
 enum class WindowKind { rows, time, event };
 
 struct WindowSpec {
@@ -63,10 +74,24 @@ struct IndexedSpec {
     Banded band = Banded::conjunct;
 };
 
+// Parameters of the indexes; each reads its own (docs/indexes.md). All decide speed, never results.
+struct IndexOptions {
+    std::uint32_t chain_length = 2;  // L, b-chain and ib-chain: sub-indexes of a window, with the active one
+    double merge_ratio = 0.125;      // m, im-tree and pim-tree: share of the window that is mutable
+    std::uint32_t insertion_depth = 0;  // D_I, pim-tree: level of the immutable tree where sub-trees hang; 0
+                                        // goes by size: the deepest at which they come to fill half a leaf
+    std::uint32_t subwindows = 8;  // rap-table, wib-tree, bi-sort: subwindows of a window
+    std::uint32_t partitions = 0;  // P, the same: of a subwindow; 0 goes by its size
+    double slack = 1.25;           // sigma, rap-table and wib-tree: room of a partition over its even share
+    std::uint32_t least = 1024;    // entries of a subwindow or a merge at least, however small the window
+    std::uint32_t buffer = 0;      // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
+};
+
 struct JoinSpec {
     std::vector<ConjunctSpec> on;
     IndexedSpec indexed;
     IndexKind index = IndexKind::b_tree;
+    IndexOptions options;
     WindowSpec window;
     bool self_join = false;
     bool sorted = true;               // an arrival's partners in the order of their positions
@@ -121,6 +146,22 @@ class Pairs {
     std::int64_t* right_ = nullptr;
     std::size_t size_ = 0;
     std::size_t capacity_ = 0;
+};
+
+// Matches as parts of runs, and as pairs where they are no part of one. A run is an array of positions of one
+// side; it is handed over once, and referred to by its number until it is gone.
+struct RangeResult {
+    struct Run {
+        std::uint64_t number;
+        std::vector<std::int64_t> positions;
+    };
+
+    std::vector<std::int64_t> probe, run, start, end;  // arrival `probe` of the batch meets run[start, end)
+    Pairs pairs;
+    std::vector<std::int64_t> arrival;    // of each pair
+    std::vector<std::int64_t> positions;  // of the batch's arrivals
+    std::vector<Run> runs;                // that no result before referred to
+    std::vector<std::uint64_t> gone;      // that none refers to from now on
 };
 
 // Tuples that no arrival to come can meet, in the order in which that became certain; `after` counts the
@@ -204,6 +245,8 @@ class Engine {
     virtual ~Engine() = default;
     // Joins the batch and appends its matches to `pairs`; with nullptr they are only counted.
     virtual std::uint64_t push(const Batch& batch, Pairs* pairs) = 0;
+    // The same, with matches as parts of runs where the index has them.
+    virtual std::uint64_t ranges(const Batch& batch, RangeResult& result) = 0;
     // Rows of the last batch that came too late, by their number in it. Event windows only.
     virtual const std::vector<std::uint32_t>& late() const = 0;
     // Event windows: old positions of the tuples of a side that the last call moved to new positions, which

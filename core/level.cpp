@@ -1,24 +1,18 @@
-// One instruction set's copy of the core; compiled once per SLIDEJOIN_LEVEL.
+// One instruction set's copy of the join, without the structures (structure.cpp); compiled once per
+// SLIDEJOIN_LEVEL.
 #include "engine.hpp"
 #include "target.hpp"
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "index/bplus_tree.hpp"
-#include "index/nested_loop.hpp"
 #include "join/serial.hpp"
+#include "structures.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
-std::unique_ptr<Engine> make_for(const JoinSpec& spec) {
-    switch (spec.index) {
-        case IndexKind::nested_loop:
-            return std::make_unique<SerialJoin<Key, NestedLoop>>(spec);
-        case IndexKind::b_tree:
-            return std::make_unique<SerialJoin<Key, BPlusTree>>(spec);
-    }
-    throw std::logic_error("unknown index");
+static std::unique_ptr<Engine> make_for(const JoinSpec& spec) {
+    return std::make_unique<SerialJoin<Key>>(spec, make_indexes<Key>(spec));
 }
 
 std::unique_ptr<Engine> make(const JoinSpec& spec) {

@@ -116,6 +116,13 @@ class Pool {
         ++free_count_;
     }
 
+    // Takes all nodes back at once. Cost: one write for each.
+    void clear() {
+        free_ = nullptr;
+        free_count_ = 0;
+        for (std::size_t i = slabs_.size(); i-- > 0;) add(slabs_[i]);
+    }
+
     std::size_t bytes() const { return bytes_; }
 
   private:
@@ -125,14 +132,17 @@ class Pool {
     static_assert(sizeof(Node) >= sizeof(Free) && sizeof(Node) % kCacheLine == 0);
 
     void grow() {
-        const std::size_t nodes = std::max<std::size_t>(1, next_slab_ / sizeof(Node));
         slabs_.reserve(slabs_.size() + 1);
-        Buffer<std::byte> slab(std::max(next_slab_, nodes * sizeof(Node)));
-        for (std::size_t i = nodes; i-- > 0;)
-            give_back(reinterpret_cast<Node*>(slab.data() + i * sizeof(Node)));
+        Buffer<std::byte> slab(std::max(next_slab_, sizeof(Node)));
+        add(slab);
         bytes_ += slab.bytes();
         slabs_.push_back(std::move(slab));
         next_slab_ = std::min(next_slab_ * 2, kHugePage);
+    }
+
+    void add(Buffer<std::byte>& slab) {
+        for (std::size_t i = slab.capacity() / sizeof(Node); i-- > 0;)
+            give_back(reinterpret_cast<Node*>(slab.data() + i * sizeof(Node)));
     }
 
     Free* free_ = nullptr;

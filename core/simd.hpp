@@ -2,6 +2,7 @@
 // the loops are written once, here:
 //   count_below, count_up_to              place of a key in a sorted node
 //   select_positions, tally_positions     positions that are visible
+//   select_padded, tally_padded           the same of arrays with readable slots behind them
 //   select_entries, tally_entries         entries in an interval and visible
 // A select writes relative positions to `out`, which must have room for kBlock more than `count`, and
 // returns how many there are; a tally only counts them.
@@ -51,19 +52,55 @@ inline std::size_t select_positions(const std::uint32_t* positions, std::size_t 
         block.store(out + written, block.visible());
         written += lane_count(block.visible());
     }
+#if SLIDEJOIN_LEVEL == 2
+    if (i == count) return written;
+    const PositionBlock block(positions + i, range, count - i);
+    block.store(out + written, block.visible());
+    return written + lane_count(block.visible());
+#else
     for (; i < count; ++i) {
         out[written] = range.relative(positions[i]);
         written += range.contains(positions[i]);
     }
     return written;
+#endif
+}
+
+inline unsigned first_lanes(std::size_t count) { return (1u << std::min(count, kBlock)) - 1; }
+
+// The same where kBlock slots behind the last position may be read: up to kBlock of them without a branch.
+inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
+                                 std::uint32_t* out) {
+    std::size_t written = 0, i = 0;
+    do {
+        const PositionBlock block(positions + i, range);
+        const unsigned chosen = block.visible() & first_lanes(count - i);
+        block.store(out + written, chosen);
+        written += lane_count(chosen);
+        i += kBlock;
+    } while (i < count);
+    return written;
+}
+
+inline std::size_t tally_padded(const std::uint32_t* positions, std::size_t count, Visible range) {
+    std::size_t total = 0, i = 0;
+    do {
+        total += lane_count(PositionBlock(positions + i, range).visible() & first_lanes(count - i));
+        i += kBlock;
+    } while (i < count);
+    return total;
 }
 
 inline std::size_t tally_positions(const std::uint32_t* positions, std::size_t count, Visible range) {
     std::size_t total = 0, i = 0;
     for (; i + kBlock <= count; i += kBlock)
         total += lane_count(PositionBlock(positions + i, range).visible());
+#if SLIDEJOIN_LEVEL == 2
+    return i == count ? total : total + lane_count(PositionBlock(positions + i, range, count - i).visible());
+#else
     for (; i < count; ++i) total += range.contains(positions[i]);
     return total;
+#endif
 }
 
 template <class Key>
@@ -76,11 +113,19 @@ inline std::size_t select_entries(const Key* keys, const std::uint32_t* position
         block.store(out + written, chosen);
         written += lane_count(chosen);
     }
+#if SLIDEJOIN_LEVEL == 2
+    if (i == count) return written;
+    const PositionBlock block(positions + i, range, count - i);
+    const unsigned chosen = block.visible() & lanes_inside(keys + i, interval, count - i);
+    block.store(out + written, chosen);
+    return written + lane_count(chosen);
+#else
     for (; i < count; ++i) {
         out[written] = range.relative(positions[i]);
         written += range.contains(positions[i]) && interval.contains(keys[i]);
     }
     return written;
+#endif
 }
 
 template <class Key>
@@ -89,8 +134,14 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
     std::size_t total = 0, i = 0;
     for (; i + kBlock <= count; i += kBlock)
         total += lane_count(PositionBlock(positions + i, range).visible() & lanes_inside(keys + i, interval));
+#if SLIDEJOIN_LEVEL == 2
+    if (i == count) return total;
+    return total + lane_count(PositionBlock(positions + i, range, count - i).visible() &
+                              lanes_inside(keys + i, interval, count - i));
+#else
     for (; i < count; ++i) total += range.contains(positions[i]) && interval.contains(keys[i]);
     return total;
+#endif
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -14,9 +14,10 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 LAYERS = [
     {"errors", "_core", "reference"},
     {"isa", "window"},
+    {"index", "chooser"},
     {"native", "predicate"},
     {"spec"},
-    {"arrays", "keys", "columns", "source"},
+    {"arrays", "keys", "columns", "source", "ranges"},
     {"numeric", "order", "plan", "result", "state", "chunks"},
     {"engine"},
     {"live"},

@@ -4,12 +4,40 @@
 
 #include <absl/container/btree_map.h>
 
+#include <functional>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "structure.hpp"
 
 namespace peers {
+
+// Counts what a container asks for; the allocator's own share comes on top and is not known.
+inline std::size_t allocated_bytes = 0;
+
+template <class T>
+struct CountingAllocator {
+    using value_type = T;
+
+    CountingAllocator() = default;
+    template <class Other>
+    CountingAllocator(const CountingAllocator<Other>&) {}
+
+    T* allocate(std::size_t count) {
+        T* const memory = std::allocator<T>().allocate(count);
+        allocated_bytes += count * sizeof(T);
+        return memory;
+    }
+
+    void deallocate(T* memory, std::size_t count) {
+        allocated_bytes -= count * sizeof(T);
+        std::allocator<T>().deallocate(memory, count);
+    }
+
+    friend bool operator==(CountingAllocator, CountingAllocator) { return true; }
+};
 
 class AbslJoin final : public Structure {
   public:
@@ -25,13 +53,21 @@ class AbslJoin final : public Structure {
             const bool right = arrivals.sides[i];
             const std::int32_t key = arrivals.keys[i];
             matches += right ? probe<true>(key, pairs) : probe<false>(key, pairs);
-            sides_[right].admit(key, window_);
+            if (arrivals.store) sides_[right].admit(key, window_);
+            else ++sides_[right].next;  // a side either stores or asks
         }
         return matches;
     }
 
+    double bytes_per_tuple() override {
+        const std::size_t tuples = sides_[0].tree.size() + sides_[1].tree.size();
+        const std::size_t rings = sizeof(std::int32_t) * (sides_[0].keys.size() + sides_[1].keys.size());
+        return static_cast<double>(allocated_bytes + rings) / static_cast<double>(tuples);
+    }
+
   private:
-    using Tree = absl::btree_multimap<std::int32_t, std::uint32_t>;
+    using Tree = absl::btree_multimap<std::int32_t, std::uint32_t, std::less<std::int32_t>,
+                                      CountingAllocator<std::pair<const std::int32_t, std::uint32_t>>>;
 
     struct Side {
         Tree tree;

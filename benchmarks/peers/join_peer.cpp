@@ -1,10 +1,18 @@
 // Measures one structure on the workload of workload.hpp.
 //
 // The windows are filled and then replaced once, untimed; then `--runs` times the next `--tuples` arrivals
-// are joined and one line of JSON is printed: {"seconds", "tuples", "matches", "checksum"}. Runs continue
-// the stream, so two structures with the same options see the same arrivals and must print the same matches
-// and checksums. With --wait a run starts on a line of standard input, which lets a driver alternate between
-// programs whose windows are full; {"ready": true} says that they are.
+// are joined and one line of JSON is printed: {"seconds", "tuples", "matches", "checksum",
+// "bytes_per_tuple"}. Runs continue the stream, so two structures with the same options see the same arrivals
+// and must print the same matches and checksums. With --wait a run starts on a line of standard input, which
+// lets a driver alternate between programs whose windows are full; {"ready": true} says that they are.
+//
+// --shape says which arrivals come:
+//   turns  left and right ones in turn;
+//   probe  the left window is full, as above, and right ones meet it and are stored;
+//   ask    the same, but they are not stored;
+//   fill   each run has a new structure and fills its left window, tuple `--tuples` being the last; nothing
+//   is
+//          there to be met. What was stored is then asked for, untimed: matches and checksum are of that.
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -22,8 +30,9 @@ namespace {
 
 constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin] [--window N] [--matches M] [--tuples N] [--runs N]\n"
-    "          [--wait] [--mode count|push] [--push N] [--seed N]\n"
-    "          [--index b-tree|nested-loop] [--group N] [--level portable|avx2|avx512|best]   (slidejoin)\n";
+    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push] [--push N] [--seed N]\n"
+    "          [--index NAME] [--options NAME=NUMBER,...] [--group N]\n"
+    "          [--level portable|avx2|avx512|best]   (these of slidejoin)\n";
 
 #ifdef SLIDEJOIN_WITH_ABSL
 constexpr bool kWithAbsl = true;
@@ -59,17 +68,17 @@ class Options {
 
   private:
     std::map<std::string, std::string> values_{
-        {"--about", ""},    {"--structure", "slidejoin"}, {"--window", "131072"},
-        {"--matches", "2"}, {"--tuples", "1000000"},      {"--runs", "1"},
-        {"--wait", ""},     {"--mode", "push"},           {"--push", "8192"},
-        {"--seed", "1"},    {"--index", "b-tree"},        {"--group", "1"},
-        {"--level", "best"}};
+        {"--about", ""},     {"--structure", "slidejoin"}, {"--window", "131072"},
+        {"--matches", "2"},  {"--tuples", "1000000"},      {"--runs", "1"},
+        {"--wait", ""},      {"--mode", "push"},           {"--push", "8192"},
+        {"--seed", "1"},     {"--index", "b-tree"},        {"--group", "1"},
+        {"--level", "best"}, {"--shape", "turns"},         {"--options", ""}};
 };
 
 std::unique_ptr<Structure> make_structure(const Options& options, const Workload& workload) {
     const std::string& name = options.text("--structure");
     if (name == "slidejoin")
-        return std::make_unique<SlidejoinJoin>(workload, options.text("--index"),
+        return std::make_unique<SlidejoinJoin>(workload, options.text("--index"), options.text("--options"),
                                                options.number<std::uint32_t>("--group", 1),
                                                options.text("--level"));
 #ifdef SLIDEJOIN_WITH_ABSL
@@ -84,32 +93,79 @@ void print_about() {
     std::printf("{\"compiler\": \"%s\", \"absl\": %s}\n", __VERSION__, kWithAbsl ? "true" : "false");
 }
 
-void measure(const Options& options) {
-    const Workload workload{options.number<std::uint32_t>("--window", 1),
-                            options.number<double>("--matches", 0),
-                            options.number<std::uint64_t>("--seed", 0)};
-    const auto tuples = options.number<std::size_t>("--tuples", 1);
-    const auto push_size = options.number<std::size_t>("--push", 1);
-    const bool with_pairs = options.text("--mode") == "push";
-    if (!with_pairs && options.text("--mode") != "count")
-        throw std::invalid_argument("--mode " + options.text("--mode") + "; expected count or push");
+void print(const Found& found, std::size_t tuples, Structure& structure) {
+    std::printf(
+        "{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu, \"bytes_per_tuple\": "
+        "%.3f}\n",
+        found.seconds, tuples, static_cast<unsigned long long>(found.matches),
+        static_cast<unsigned long long>(31 * found.left_sum + found.right_sum), structure.bytes_per_tuple());
+    std::fflush(stdout);
+}
 
-    const std::unique_ptr<Structure> structure = make_structure(options, workload);
-    std::uint64_t next = std::uint64_t{4} * workload.window;
-    structure->join(workload.arrivals(0, next), push_size, false);
-    if (options.given("--wait")) std::cout << "{\"ready\": true}" << std::endl;
+// Whether a run may begin: at once, or on a line of input.
+bool may_begin(const Options& options) {
+    std::string line;
+    return !options.given("--wait") || std::getline(std::cin, line);
+}
 
-    for (auto runs = options.number<std::size_t>("--runs", 1); runs > 0; --runs) {
-        const Arrivals arrivals = workload.arrivals(next, tuples);
-        next += tuples;
-        std::string line;
-        if (options.given("--wait") && !std::getline(std::cin, line)) return;
-        const Found found = structure->join(arrivals, push_size, with_pairs);
-        std::printf("{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu}\n",
-                    found.seconds, tuples, static_cast<unsigned long long>(found.matches),
-                    static_cast<unsigned long long>(31 * found.left_sum + found.right_sum));
-        std::fflush(stdout);
+struct Measurement {
+    const Options& options;
+    Workload workload;
+    std::size_t tuples;
+    std::size_t push_size;
+    bool with_pairs;
+    std::size_t runs;
+
+    void join(Sides before, Sides sides, bool store) const {
+        const std::unique_ptr<Structure> structure = make_structure(options, workload);
+        std::uint64_t next = std::uint64_t{before == Sides::in_turn ? 4u : 2u} * workload.window;
+        structure->join(workload.arrivals(0, next, before), push_size, false);
+        if (options.given("--wait")) std::cout << "{\"ready\": true}" << std::endl;
+        for (std::size_t run = 0; run < runs; ++run) {
+            Arrivals arrivals = workload.arrivals(next, tuples, sides);
+            arrivals.store = store;
+            next += tuples;
+            if (!may_begin(options)) return;
+            print(structure->join(arrivals, push_size, with_pairs), tuples, *structure);
+        }
     }
+
+    void fill() const {
+        if (options.given("--wait")) std::cout << "{\"ready\": true}" << std::endl;
+        for (std::size_t run = 0; run < runs; ++run) {
+            const std::unique_ptr<Structure> structure = make_structure(options, workload);
+            const std::uint64_t first = run * (tuples + kAsked);
+            const Arrivals stored = workload.arrivals(first, tuples, Sides::left);
+            const Arrivals asked = workload.arrivals(first + tuples, kAsked, Sides::right);
+            if (!may_begin(options)) return;
+            const double seconds = structure->join(stored, push_size, false).seconds;
+            Found found = structure->join(asked, push_size, true);
+            found.seconds = seconds;
+            print(found, tuples, *structure);
+        }
+    }
+
+    static constexpr std::size_t kAsked = 4096;
+};
+
+void measure(const Options& options) {
+    const std::string& mode = options.text("--mode");
+    if (mode != "push" && mode != "count")
+        throw std::invalid_argument("--mode " + mode + "; expected count or push");
+    const Measurement measurement{
+        options,
+        {options.number<std::uint32_t>("--window", 1), options.number<double>("--matches", 0),
+         options.number<std::uint64_t>("--seed", 0)},
+        options.number<std::size_t>("--tuples", 1),
+        options.number<std::size_t>("--push", 1),
+        mode == "push",
+        options.number<std::size_t>("--runs", 1)};
+    const std::string& shape = options.text("--shape");
+    if (shape == "turns") measurement.join(Sides::in_turn, Sides::in_turn, true);
+    else if (shape == "probe") measurement.join(Sides::left, Sides::right, true);
+    else if (shape == "ask") measurement.join(Sides::left, Sides::right, false);
+    else if (shape == "fill") measurement.fill();
+    else throw std::invalid_argument("--shape " + shape + "; expected turns, probe, ask or fill");
 }
 
 }  // namespace

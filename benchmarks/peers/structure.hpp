@@ -35,6 +35,9 @@ class Structure {
     // Joins arrivals [from, to). Matches go to `pairs`, or are counted only where it is null.
     virtual std::uint64_t push(const Arrivals& arrivals, std::size_t from, std::size_t to, Pairs* pairs) = 0;
 
+    // Memory in use for each tuple of both windows.
+    virtual double bytes_per_tuple() = 0;
+
     // Adding up is left out of the time, but for small pushes, where the clock would cost more than it.
     Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs) {
         const bool clock_pushes = with_pairs && push_size >= 64;

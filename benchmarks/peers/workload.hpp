@@ -1,6 +1,7 @@
-// The workload that every structure gets: alternating left and right arrivals with uniform 32-bit keys, a
-// count window per side and a band that a probe meets a given number of times on average. The sequence is a
-// function of the seed and the arrival's number alone; slidejoin.bench.workload generates the same one.
+// The workload that every structure gets: arrivals with uniform 32-bit keys, left and right in turn or of one
+// side only, a count window per side and a band that a probe meets a given number of times on average. The
+// sequence is a function of the seed and the arrival's number alone; slidejoin.bench.workload generates the
+// same one.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,10 @@ namespace peers {
 struct Arrivals {
     std::vector<std::uint8_t> sides;
     std::vector<std::int32_t> keys;
+    bool store = true;  // or they only meet what is stored
 };
+
+enum class Sides { in_turn, left, right };
 
 struct Workload {
     std::uint32_t window;
@@ -23,10 +27,10 @@ struct Workload {
     std::int64_t lower() const { return -(width() / 2); }
     std::int64_t upper() const { return width() - width() / 2 - 1; }
 
-    Arrivals arrivals(std::uint64_t start, std::size_t count) const {
-        Arrivals made{std::vector<std::uint8_t>(count), std::vector<std::int32_t>(count)};
+    Arrivals arrivals(std::uint64_t start, std::size_t count, Sides sides = Sides::in_turn) const {
+        Arrivals made{std::vector<std::uint8_t>(count), std::vector<std::int32_t>(count), true};
         for (std::size_t i = 0; i < count; ++i) {
-            made.sides[i] = (start + i) & 1;
+            made.sides[i] = sides == Sides::in_turn ? (start + i) & 1 : sides == Sides::right;
             made.keys[i] = static_cast<std::int32_t>(mixed(seed + (start + i + 1) * kGolden) >> 32);
         }
         return made;

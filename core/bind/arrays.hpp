@@ -67,6 +67,14 @@ nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& ow
     return result;
 }
 
+// An array that takes over the numbers.
+nb::object taken(std::vector<std::int64_t>&& numbers) {
+    auto* kept = new std::vector<std::int64_t>(std::move(numbers));
+    const nb::capsule owner(kept,
+                            [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+    return positions(kept->data(), kept->size(), owner);
+}
+
 template <class Value>
 Value* new_array(std::size_t size, int type, nb::object& owner) {
     const npy_intp shape[] = {static_cast<npy_intp>(size)};

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <concepts>
 #include <optional>
 
 #include "arrays.hpp"
@@ -25,7 +26,8 @@ class NativeJoin {
                std::uint64_t left, std::uint64_t right, std::uint64_t duration, bool self_purge,
                std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
                bool sorted, std::uint32_t group, const std::string& level, std::uint32_t equalities,
-               const std::string& banded, std::tuple<bool, bool> finals)
+               const std::string& banded, std::tuple<bool, bool> finals,
+               const std::vector<std::tuple<std::string, double>>& options)
         : timed_(window != "rows"), self_join_(self_join) {
         JoinSpec spec;
         for (const auto& [key, ranges] : on) {
@@ -40,6 +42,7 @@ class NativeJoin {
         spec.finals[0] = std::get<0>(finals);
         spec.finals[1] = std::get<1>(finals);
         spec.index = find(kIndexes, index).kind;
+        for (const auto& [option, value] : options) find(kOptions, option).set(spec.options, value);
         spec.window.kind = find(kWindows, window).kind;
         spec.window.left = left;
         spec.window.right = right;
@@ -68,7 +71,34 @@ class NativeJoin {
     std::uint64_t count(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
         Arrays arrays(*this, sides, times, null_times, keys.shape(0));
         arrays.add_key(*this, keys, nullptr);
-        return run(arrays, nullptr);
+        return run(arrays, static_cast<Pairs*>(nullptr));
+    }
+
+    // Parts of runs (probe, run, start, end), pairs (left, right, arrival), the positions of the arrivals,
+    // runs that are handed over (number, positions) and the numbers of those that are gone.
+    nb::tuple ranges(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
+        RangeResult* result = new RangeResult;
+        const nb::capsule owner(result, [](void* p) noexcept { delete static_cast<RangeResult*>(p); });
+        Arrays arrays(*this, sides, times, null_times, keys.shape(0));
+        arrays.add_key(*this, keys, nullptr);
+        run(arrays, [&](const Batch& batch) {
+            const std::uint64_t found = engine_->ranges(batch, *result);
+            result->pairs.fit();
+            return found;
+        });
+        const auto array = [&](std::vector<std::int64_t>& numbers) {
+            return positions(numbers.data(), numbers.size(), owner);
+        };
+        nb::list runs;
+        for (RangeResult::Run& run : result->runs)
+            runs.append(nb::make_tuple(run.number, taken(std::move(run.positions))));
+        const Pairs& pairs = result->pairs;
+        return nb::make_tuple(
+            nb::make_tuple(array(result->probe), array(result->run), array(result->start),
+                           array(result->end)),
+            nb::make_tuple(positions(pairs.left(), pairs.size(), owner),
+                           positions(pairs.right(), pairs.size(), owner), array(result->arrival)),
+            array(result->positions), runs, copied(result->gone));
     }
 
     // One (values, nulls or None) for each conjunct; also returns the numbers of late rows.
@@ -295,14 +325,22 @@ class NativeJoin {
     }
 
     std::uint64_t run(Arrays& arrays, Pairs* pairs) {
+        return run(arrays, [&](const Batch& batch) {
+            const std::uint64_t found = engine_->push(batch, pairs);
+            if (pairs) pairs->fit();
+            return found;
+        });
+    }
+
+    template <class Call>
+        requires std::invocable<Call, const Batch&>
+    std::uint64_t run(Arrays& arrays, Call call) {
         const Batch& batch = arrays.batch(*this);
         if (!self_join_ && !batch.sides) throw nb::type_error("sides are missing");
         const Turn turn(*this);
         return translated([&] {
             nb::gil_scoped_release released;
-            const std::uint64_t found = engine_->push(batch, pairs);
-            if (pairs) pairs->fit();
-            return found;
+            return call(batch);
         });
     }
 

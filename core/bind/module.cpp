@@ -131,11 +131,13 @@ NB_MODULE(_core, m) {
         .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
                       std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
                       std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&,
-                      std::uint32_t, const std::string&, std::tuple<bool, bool>>(),
+                      std::uint32_t, const std::string&, std::tuple<bool, bool>,
+                      const std::vector<std::tuple<std::string, double>>&>(),
              nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
              "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
              "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
-             "banded"_a = "conjunct", "finals"_a = std::tuple(false, false))
+             "banded"_a = "conjunct", "finals"_a = std::tuple(false, false),
+             "options"_a = std::vector<std::tuple<std::string, double>>())
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "
@@ -144,6 +146,14 @@ NB_MODULE(_core, m) {
              "null_times"_a.none() = nb::none(),
              nb::sig("def count(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> int"))
+        .def(
+            "ranges", &NativeJoin::ranges, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
+            "null_times"_a.none() = nb::none(),
+            nb::sig("def ranges(self, sides: object, keys: object, times: object, null_times: object = None) "
+                    "-> tuple[tuple[numpy.typing.NDArray[typing.Any], ...], "
+                    "tuple[numpy.typing.NDArray[typing.Any], ...], numpy.typing.NDArray[typing.Any], "
+                    "list[tuple[int, numpy.typing.NDArray[typing.Any]]], "
+                    "numpy.typing.NDArray[typing.Any]]"))
         .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none(), "store"_a = true,
              nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "

@@ -6,6 +6,7 @@
 // groups and batches exact. An index may keep entries that were forgotten, for at most 2^31 positions.
 #pragma once
 
+#include "../engine.hpp"
 #include "../key.hpp"
 #include "../memory.hpp"
 #include "../simd.hpp"
@@ -26,6 +27,34 @@ struct Task {
     bool partner_is_left;
     std::size_t found_from;
     std::size_t found_to;
+};
+
+// The number of a run in results: given when one first speaks of it, and gone with the run.
+class RunNumber {
+  public:
+    bool given() const { return number_ != nullptr; }
+    std::uint64_t value() const { return *number_; }
+
+    // The giver learns from what is returned whether the run still stands.
+    std::weak_ptr<const std::uint64_t> give(std::uint64_t number) {
+        number_ = std::make_shared<const std::uint64_t>(number);
+        return number_;
+    }
+
+    // The run has changed.
+    void withdraw() { number_.reset(); }
+
+  private:
+    std::shared_ptr<const std::uint64_t> number_;
+};
+
+// Positions that stand together because their keys do, with kBlock readable slots behind them. A result may
+// name a part of the run instead of listing it: the structure withdraws the number where the positions
+// change.
+struct RunOfPositions {
+    RunNumber* number;
+    const std::uint32_t* positions;
+    std::size_t size;
 };
 
 // Collects the relative positions of matches.
@@ -55,6 +84,22 @@ class MatchList {
         size_ += select_entries(keys, positions, count, interval, visible, found_.data() + size_);
     }
 
+    // As `positions`, of an array with kBlock readable slots behind: a few cost no branch.
+    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        found_.reserve(size_ + count + kBlock, size_);
+        size_ += select_padded(positions, count, visible, found_.data() + size_);
+    }
+
+    // Positions that are all visible.
+    void all(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        this->positions(positions, count, visible);
+    }
+
+    // Positions [from, to) of a run, all of them visible.
+    void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
+        padded(run.positions + from, to - from, visible);
+    }
+
   private:
     Buffer<std::uint32_t> found_;
     std::size_t size_ = 0;
@@ -81,6 +126,13 @@ class MatchCount {
         size_ += tally_entries(keys, positions, count, interval, visible);
     }
 
+    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        size_ += tally_padded(positions, count, visible);
+    }
+
+    void all(const std::uint32_t*, std::size_t count, Visible) { size_ += count; }
+    void run(const RunOfPositions&, std::size_t from, std::size_t to, Visible) { size_ += to - from; }
+
   private:
     std::size_t size_ = 0;
 };
@@ -88,6 +140,7 @@ class MatchCount {
 template <class I, class Key>
 concept WindowIndex = requires(I index, const I constant, Key key, std::uint32_t position,
                                Interval<Key> interval, Visible visible, MatchList list, MatchCount count) {
+    I(IndexOptions{});
     index.insert(key, position);
     constant.probe(interval, visible, list);
     constant.probe(interval, visible, count);
@@ -104,10 +157,14 @@ concept AimedIndex = requires(const I index, Key key, Interval<Key> interval) {
     index.aim_probe(interval);
 };
 
-// Inserts entries, given in the order of their positions: whole batches or groups at a time where the index
-// knows how to order or overlap its memory accesses (insert_batch, insert_group), else one by one.
+// Inserts entries, given in the order of their positions, and with them, or null, the same in the order of
+// keys: whole batches or groups at a time where the index knows how to order or overlap its memory accesses
+// (insert_batch, insert_group), else one by one.
 template <class Key, class Index>
-inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t count) {
+inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t count,
+                       const Entry<Key>* by_key = nullptr) {
+    if constexpr (requires { index.insert_batch(entries, count, by_key); })
+        if (count > kGroup && by_key) return index.insert_batch(entries, count, by_key);
     if constexpr (requires { index.insert_batch(entries, count); })
         if (count > kGroup) return index.insert_batch(entries, count);
     if constexpr (requires { index.insert_group(entries, count); })
@@ -115,10 +172,21 @@ inline void insert_all(Index& index, const Entry<Key>* entries, std::size_t coun
     for (std::size_t i = 0; i < count; ++i) index.insert(entries[i].key, entries[i].value);
 }
 
-// Probes the tasks whose numbers `order` lists, a group at a time where the index can (probe_group).
+// The most arrivals that an index wants at once where the window holds so many tuples: a larger group makes
+// probes wade through tuples that they must not see.
+template <class Index>
+inline std::uint64_t largest_group(std::uint64_t live) {
+    if constexpr (requires { Index::largest_group(live); }) return Index::largest_group(live);
+    return live / 8;
+}
+
+// Probes the tasks whose numbers `order` lists: sorted ones in one pass where the index knows how
+// (probe_sorted), else a group at a time (probe_group).
 template <class Key, class Index, class Matches>
 inline void probe_all(const Index& index, Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
-                      Matches& matches) {
+                      bool sorted, Matches& matches) {
+    if constexpr (requires { index.probe_sorted(tasks, order, count, matches); })
+        if (sorted) return index.probe_sorted(tasks, order, count, matches);
     if constexpr (requires { index.probe_group(tasks, order, count, matches); }) {
         if (count > 1) {
             for (std::size_t i = 0; i < count; i += kGroup)

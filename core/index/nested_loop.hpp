@@ -10,6 +10,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class NestedLoop {
   public:
+    explicit NestedLoop(const IndexOptions& = {}) {}
+
     void insert(Key key, std::uint32_t position) { window_.push(key, position); }
 
     template <class Matches>

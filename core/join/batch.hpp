@@ -10,21 +10,40 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
-class TaskSorter {
+class BatchSorter {
   public:
-    // Orders the listed tasks by the lower end of their intervals.
-    void sort(const Task<Key>* tasks, std::uint32_t* order, std::size_t count) {
-        entries_.reserve(count);
-        for (std::size_t i = 0; i < count; ++i) entries_[i] = {tasks[order[i]].interval.low, order[i]};
-        sort_entries(entries_.data(), count, sorting_);
-        for (std::size_t i = 0; i < count; ++i) order[i] = entries_[i].value;
+    // Orders the listed tasks by the lower ends of their intervals.
+    void sort_tasks(const Task<Key>* tasks, std::uint32_t* order, std::size_t count) {
+        numbered_.reserve(count);
+        for (std::size_t i = 0; i < count; ++i) numbered_[i] = {tasks[order[i]].interval.low, order[i]};
+        sort_entries(numbered_.data(), count, sorting_);
+        for (std::size_t i = 0; i < count; ++i) order[i] = numbered_[i].value;
     }
 
-    std::size_t bytes() const { return entries_.bytes() + sorting_.bytes(); }
+    // Orders the entries of one side by key, into `by_key`, and in the same order what their arrivals look
+    // for: one task for each entry.
+    void sort_both(const Entry<Key>* entries, std::size_t count, Buffer<Entry<Key>>& by_key,
+                   std::uint32_t* order) {
+        numbered_.reserve(count);
+        for (std::size_t i = 0; i < count; ++i)
+            numbered_[i] = {entries[i].key, static_cast<std::uint32_t>(i)};
+        sort_entries(numbered_.data(), count, sorting_);
+        by_key.reserve(count);
+        permuted_.reserve(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t from = numbered_[i].value;
+            by_key[i] = {numbered_[i].key, entries[from].value};
+            permuted_[i] = order[from];
+        }
+        std::memcpy(order, permuted_.data(), count * sizeof *order);
+    }
+
+    std::size_t bytes() const { return numbered_.bytes() + sorting_.bytes() + permuted_.bytes(); }
 
   private:
-    Buffer<Entry<Key>> entries_;
+    Buffer<Entry<Key>> numbered_;
     Buffer<Entry<Key>> sorting_;
+    Buffer<std::uint32_t> permuted_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

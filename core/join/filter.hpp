@@ -264,6 +264,22 @@ class FilteredList {
         test(before);
     }
 
+    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        const std::size_t before = list_.size();
+        list_.padded(positions, count, visible);
+        test(before);
+    }
+
+    void all(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        this->positions(positions, count, visible);
+    }
+
+    void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
+        const std::size_t before = list_.size();
+        list_.run(run, from, to, visible);
+        test(before);
+    }
+
   private:
     void test(std::size_t before) {
         list_.truncate(before + filters_.test(list_.data() + before, list_.size() - before));

@@ -18,6 +18,8 @@ class Indexed {
   public:
     virtual ~Indexed() = default;
     virtual std::size_t width() const = 0;  // intervals for each arrival
+    // Whether each arrival has one interval, which begins no earlier where its key is greater.
+    virtual bool ascending() const = 0;
     // Reads the keys of arrivals [start, start + count) and sets nulls[i] where one is missing.
     virtual void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) = 0;
     // What the arrivals that were read last look for; as Condition::partners.
@@ -38,6 +40,7 @@ class IndexedCondition final : public Indexed<Key> {
           condition_(make_condition<Key>(time_ ? time_band(spec.window) : spec.on[0])) {}
 
     std::size_t width() const override { return condition_->width(); }
+    bool ascending() const override { return width() == 1; }  // a band: sums and steps never fall
 
     void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) override {
         condition_->encode_keys(column_of(batch, 0, time_), start, count, keys, nulls);
@@ -118,6 +121,7 @@ class IndexedCompound final : public Indexed<std::uint64_t> {
     }
 
     // Every interval of cells may lie in two blocks, and each part of it may wrap.
+    bool ascending() const override { return false; }  // hashes
     std::size_t width() const override { return band_ ? 4 * band_->width() : 1; }
 
     void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) override {

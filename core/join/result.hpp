@@ -22,6 +22,11 @@ class ResultWriter {
             for (; ends && ended < arrival; ++ended) ends[ended] = pairs->size();
         };
         for (std::size_t i = 0; i < count;) {
+            if (i + kAhead < count) {
+                const std::uint32_t* next = matches.data() + tasks[i + kAhead].found_from;
+                prefetch(next);
+                prefetch(next + kBlock - 1);
+            }
             end_until(tasks[i].arrival);
             const Place& place = places[tasks[i].arrival];
             std::size_t end = i + 1;
@@ -37,22 +42,36 @@ class ResultWriter {
     std::size_t bytes() const { return sorting_.bytes() + mixed_.bytes() + mixed_sorting_.bytes(); }
 
   private:
+    static constexpr std::size_t kRanked = kBlock > 1 ? 4 * kBlock : 1;
+    static constexpr std::size_t kAhead = 16;  // tasks whose matches are on their way from memory
+
     template <class Key>
     std::size_t write_one(const Task<Key>& task, const Place& place, MatchList& matches, Pairs* pairs) {
         std::uint32_t* found = matches.data() + task.found_from;
         const std::size_t count = task.found_to - task.found_from;
         if (!pairs) return count;
-        if (sorted_) sort_positions(found, count, sorting_);
         std::int64_t* left = pairs->left() + pairs->size();
         std::int64_t* right = pairs->right() + pairs->size();
         std::int64_t* partners = task.partner_is_left ? left : right;
         std::int64_t* own = task.partner_is_left ? right : left;
+        const bool ranked = sorted_ && count > 1 && count <= kRanked;
+        if (sorted_ && count > kRanked) sort_positions(found, count, sorting_);
         for (std::size_t i = 0; i < count; ++i) {
-            partners[i] = static_cast<std::int64_t>(place.first + found[i]);
+            const std::size_t at = ranked ? rank(found, count, found[i]) : i;
+            partners[at] = static_cast<std::int64_t>(place.first + found[i]);
             own[i] = static_cast<std::int64_t>(place.position);
         }
         pairs->add(count);
         return count;
+    }
+
+    // How many of an arrival's matches come before one of them: a few need no sort. The list has kBlock
+    // readable slots behind the last of all.
+    static std::size_t rank(const std::uint32_t* found, std::size_t count, std::uint32_t position) {
+        std::size_t before = 0;
+        for (std::size_t at = 0; at < count; at += kBlock)
+            before += lane_count(lanes_below(found + at, position) & first_lanes(count - at));
+        return before;
     }
 
     // A self-join's partner that was found both ways counts once, as the left tuple.

@@ -8,46 +8,38 @@
 #include "batch.hpp"
 #include "filter.hpp"
 #include "indexed.hpp"
+#include "indexes.hpp"
 #include "result.hpp"
 #include "validate.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-template <class Key, template <class> class IndexOf>
+template <class Key>
 class SerialJoin final : public Engine {
-    using Index = IndexOf<Key>;
-    static_assert(WindowIndex<Index, Key>);
-
   public:
-    explicit SerialJoin(const JoinSpec& spec)
+    SerialJoin(const JoinSpec& spec, std::unique_ptr<Indexes<Key>> indexes)
         : spec_(spec),
           indexed_(make_indexed<Key>(spec)),
           filters_(spec),
           window_(spec),
+          indexes_(std::move(indexes)),
+          ranges_(spec.self_join),
           writer_(spec.sorted) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
-        if (broken_) throw BrokenJoin();
-        if (!pairs && (spec_.finals[0] || spec_.finals[1]))
-            throw std::logic_error("final tuples stand among pairs, which are not asked for");
-        validate(batch, spec_, window_);
-        broken_ = true;  // until the batch is through: memory may run out in the middle of it
-        late_.clear();
-        finals_.clear();
+        if (!pairs) require_no_finals();
         // What is tested or may be found twice after probing must be listed even to be counted.
         const bool listed = pairs || !filters_.empty() || spec_.self_join;
-        std::uint64_t found = 0;
-        for (std::size_t start = 0; start < batch.size;) {
-            const std::size_t count = std::min(group_size(), batch.size - start);
-            admit(batch, start, count);
-            found += listed ? find_listed(batch, start, count, pairs) : find_counted(batch, start, count);
-            forget();
-            start += count;
-        }
-        window_.let_pass();
-        renumber();
-        matches_ += found;
-        broken_ = false;
+        return join(batch, [&](std::size_t, std::size_t count) {
+            return listed ? find_listed(count, pairs) : find_counted(count);
+        });
+    }
+
+    std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
+        require_no_finals();
+        const std::uint64_t found = join(
+            batch, [&](std::size_t start, std::size_t count) { return find_ranges(start, count, result); });
+        ranges_.tell_gone(result);
         return found;
     }
 
@@ -109,8 +101,9 @@ class SerialJoin final : public Engine {
             stats.stored[i] = window_.stored(side);
             stats.first[i] = window_.first(side);
             stats.memory_bytes +=
-                event_keys_[i].bytes() + index_[i].bytes() + entries_[i].bytes() + order_[i].bytes();
+                event_keys_[i].bytes() + entries_[i].bytes() + by_key_[i].bytes() + order_[i].bytes();
         }
+        stats.memory_bytes += indexes_->bytes();
         stats.matches = matches_;
         // Before the first timestamp there is, a watermark says nothing.
         using Limits = std::numeric_limits<std::int64_t>;
@@ -121,14 +114,16 @@ class SerialJoin final : public Engine {
         stats.latest = window_.latest();
         stats.memory_bytes += sizeof *this + window_.bytes() + filters_.bytes() + list_.bytes() +
                               ends_.bytes() + keys_.bytes() + nulls_.bytes() + intervals_.bytes() +
-                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes();
+                              places_.bytes() + tasks_.bytes() + sorter_.bytes() + writer_.bytes() +
+                              ranges_.bytes();
         return stats;
     }
 
     void check() override {
         if (broken_) throw BrokenJoin();
         for (const Side side : kSides)
-            index_[static_cast<int>(side)].check(low_bits(window_.first(side)), low_bits(window_.next(side)));
+            indexes_->check(static_cast<int>(side), low_bits(window_.first(side)),
+                            low_bits(window_.next(side)));
     }
 
   private:
@@ -137,6 +132,34 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kBatch = 4096;  // a group that is small against any large window
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
+
+    void require_no_finals() const {
+        if (spec_.finals[0] || spec_.finals[1])
+            throw std::logic_error("final tuples stand among pairs, which are not asked for");
+    }
+
+    // Takes a batch through the join, a group at a time; find(start, count) looks for the partners of each.
+    template <class Find>
+    std::uint64_t join(const Batch& batch, Find find) {
+        if (broken_) throw BrokenJoin();
+        validate(batch, spec_, window_);
+        broken_ = true;  // until the batch is through: memory may run out in the middle of it
+        late_.clear();
+        finals_.clear();
+        std::uint64_t found = 0;
+        for (std::size_t start = 0; start < batch.size;) {
+            const std::size_t count = std::min(group_size(), batch.size - start);
+            admit(batch, start, count);
+            found += find(start, count);
+            forget();
+            start += count;
+        }
+        window_.let_pass();
+        renumber();
+        matches_ += found;
+        broken_ = false;
+        return found;
+    }
 
     // Whether 0, 1 or 2 for both means this side; a self-join has only one.
     bool names(int side, Side each) const {
@@ -186,8 +209,6 @@ class SerialJoin final : public Engine {
         return Side{static_cast<std::uint8_t>(batch.sides[row] & 1)};
     }
 
-    Index& index(Side side) { return index_[spec_.self_join ? 0 : static_cast<int>(side)]; }
-
     // A group larger than the window would make every probe wade through tuples that it must not see.
     std::size_t group_size() {
         if (spec_.group <= kGroup) return spec_.group;
@@ -195,22 +216,22 @@ class SerialJoin final : public Engine {
                                    window_.next(Side::right) - window_.first(Side::right);
         const std::uint64_t most = spec_.group;
         return std::max(std::clamp<std::uint64_t>(live, kGroup, std::min(most, kBatch)),
-                        std::min(live / 8, most));
+                        std::min(indexes_->largest_group(live), most));
     }
 
-    std::uint64_t find_counted(const Batch& batch, std::size_t start, std::size_t count) {
+    std::uint64_t find_counted(std::size_t count) {
         counter_.clear();
-        insert_and_probe(batch, start, count, counter_);
+        indexes_->join(group(count), counter_);
         return counter_.size();
     }
 
-    std::uint64_t find_listed(const Batch& batch, std::size_t start, std::size_t count, Pairs* pairs) {
+    std::uint64_t find_listed(std::size_t count, Pairs* pairs) {
         list_.clear();
         if (filters_.empty()) {
-            insert_and_probe(batch, start, count, list_);
+            indexes_->join(group(count), list_);
         } else {
             FilteredList filtered(filters_, list_);
-            insert_and_probe(batch, start, count, filtered);
+            indexes_->join(group(count), filtered);
         }
         if (window_.finals().empty())
             return writer_.write(tasks_.data(), task_count_, places_.data(), list_, pairs);
@@ -221,10 +242,29 @@ class SerialJoin final : public Engine {
         return found;
     }
 
+    std::uint64_t find_ranges(std::size_t start, std::size_t count, RangeResult& result) {
+        ranges_.start(tasks_.data(), task_count_, places_.data(), count, result);
+        if (filters_.empty()) {
+            indexes_->join(group(count), ranges_);
+        } else {
+            FilteredList filtered(filters_, ranges_.list());
+            indexes_->join(group(count), filtered);
+        }
+        ends_.reserve(count);
+        const std::uint64_t listed = writer_.write(tasks_.data(), task_count_, places_.data(), ranges_.list(),
+                                                   &result.pairs, ends_.data(), count);
+        for (std::size_t i = 0; i < count; ++i) {
+            result.arrival.resize(ends_[i], static_cast<std::int64_t>(start + i));
+            result.positions.push_back(static_cast<std::int64_t>(places_[i].position));
+        }
+        return listed + ranges_.write(start);
+    }
+
     void forget() {
+        indexes_->forget(low_bits(window_.first(Side::left)), low_bits(window_.first(Side::right)));
+        if (filters_.empty() && spec_.window.kind != WindowKind::event) return;
         for (const Side side : kSides) {
             const std::uint64_t first = window_.first(side);
-            index_[static_cast<int>(side)].forget(low_bits(first));
             if (!filters_.empty()) filters_.forget(side, first);
             if (spec_.window.kind == WindowKind::event) {
                 event_keys_[static_cast<int>(side)].drop(first - event_first_[static_cast<int>(side)]);
@@ -242,51 +282,40 @@ class SerialJoin final : public Engine {
             const std::uint64_t first = window_.first(side);
             renumbered_[i] = window_.renumber(side);
             std::uint64_t position = window_.first(side);
+            entries_[i].reserve(renumbered_[i].size());
+            std::size_t count = 0;
             for (const std::uint64_t old : renumbered_[i]) {
                 const Key key = event_keys_[i][old - first];
                 event_keys_[i].push(key);
                 filters_.copy(side, old);
-                index_[i].insert(key, low_bits(position++));
+                entries_[i][count++] = {key, low_bits(position++)};
             }
+            indexes_->insert(i, entries_[i].data(), count);
         }
         forget();
     }
 
-    template <class Matches>
-    void insert_and_probe(const Batch& batch, std::size_t start, std::size_t count, Matches& matches) {
-        if (count == 1 && task_count_ == 1 && batch.store && !spec_.self_join) {
-            insert_and_probe_one(side_of(batch, start), matches);
-            return;
+    // What the arrivals of the group insert and look for; a large group in the order of keys.
+    Group<Key> group(std::size_t count) {
+        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup};
+        for (int own = 0; own < 2; ++own) {
+            const int probed = spec_.self_join ? own : 1 - own;
+            // The order of keys is that of intervals where a band is indexed as it is.
+            if (group.sorted && entry_count_[own] == order_count_[probed] && indexed_->ascending()) {
+                sorter_.sort_both(entries_[own].data(), entry_count_[own], by_key_[own],
+                                  order_[probed].data());
+                group.by_key[own] = by_key_[own].data();
+            } else if (group.sorted) {
+                sorter_.sort_tasks(tasks_.data(), order_[probed].data(), order_count_[probed]);
+            }
         }
-        for (const Side side : kSides) {
-            const int i = static_cast<int>(side);
-            insert_all(index_[i], entries_[i].data(), entry_count_[i]);
+        for (int i = 0; i < 2; ++i) {
+            group.entries[i] = entries_[i].data();
+            group.entry_count[i] = entry_count_[i];
+            group.order[i] = order_[i].data();
+            group.order_count[i] = order_count_[i];
         }
-        for (const Side side : kSides) {
-            const int i = static_cast<int>(side);
-            if (count > kGroup) sorter_.sort(tasks_.data(), order_[i].data(), order_count_[i]);
-            probe_all(index(side), tasks_.data(), order_[i].data(), order_count_[i], matches);
-        }
-    }
-
-    // Tuple by tuple: both indexes' memory is fetched before either is used.
-    template <class Matches>
-    void insert_and_probe_one(Side side, Matches& matches) {
-        const Entry<Key> entry = entries_[static_cast<int>(side)][0];
-        Task<Key>& task = tasks_[0];
-        Index& own = index(side);
-        const Index& met = index(other(side));
-        matches.begin(task);
-        if constexpr (AimedIndex<Index, Key>) {
-            const auto insert_at = own.aim_insert(entry.key);
-            const auto probe_at = met.aim_probe(task.interval);
-            own.insert(entry.key, entry.value, insert_at);
-            met.probe(task.interval, task.visible, matches, probe_at);
-        } else {
-            own.insert(entry.key, entry.value);
-            met.probe(task.interval, task.visible, matches);
-        }
-        task.found_to = matches.size();
+        return group;
     }
 
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.
@@ -306,13 +335,14 @@ class SerialJoin final : public Engine {
                 time = batch.times[row];
                 if (event && timed && window_.refuse(side, time)) {
                     late_.push_back(static_cast<std::uint32_t>(row));
+                    places_[i] = {};
                     continue;
                 }
             }
             const bool null = nulls_[i] || (spec_.window.kind != WindowKind::rows && !timed);
             const Place place = window_.admit(side, time, {timed, null, batch.store});
             places_[i] = place;
-            end_finals(i);
+            if (!window_.finals().empty()) end_finals(i);
             const int own = static_cast<int>(side);
             if (placed && !filters_.empty()) filters_.keep(side, i);
             if (placed && event) event_keys_[own].push(keys_[i]);
@@ -358,7 +388,7 @@ class SerialJoin final : public Engine {
             if (spec_.window.kind == WindowKind::event) event_keys_[own].push(keys_[i]);
             if (met) entries_[own][entry_count_[own]++] = {keys_[i], low_bits(position)};
         }
-        insert_all(index_[own], entries_[own].data(), entry_count_[own]);
+        indexes_->insert(own, entries_[own].data(), entry_count_[own]);
     }
 
     // Whether an arrival of a self-join asks for the same as either side: then once is enough.
@@ -401,7 +431,7 @@ class SerialJoin final : public Engine {
     std::unique_ptr<Indexed<Key>> indexed_;
     Filters filters_;
     Window window_;
-    Index index_[2];  // a self-join uses the first only
+    std::unique_ptr<Indexes<Key>> indexes_;
     std::uint64_t matches_ = 0;
     bool broken_ = false;
     std::vector<std::uint32_t> late_;
@@ -424,9 +454,11 @@ class SerialJoin final : public Engine {
     std::size_t entry_count_[2] = {0, 0};
     Buffer<std::uint32_t> order_[2];  // tasks, by the side that they probe
     std::size_t order_count_[2] = {0, 0};
-    TaskSorter<Key> sorter_;
+    Buffer<Entry<Key>> by_key_[2];  // the same in the order of keys, of large groups
+    BatchSorter<Key> sorter_;
     MatchList list_;
     MatchCount counter_;
+    MatchRanges ranges_;
     ResultWriter writer_;
 };
 

@@ -45,11 +45,37 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
     }
 }
 
+// Of a part of a block: of its first `count` keys.
+inline __mmask16 lane_mask(std::size_t count) { return static_cast<__mmask16>((1u << count) - 1); }
+
+template <class Key>
+inline unsigned lanes_inside(const Key* keys, Interval<Key> interval, std::size_t count) {
+    const __m512i low = broadcast(interval.low);
+    const __m512i span = broadcast(static_cast<Key>(interval.high - interval.low));
+    const __mmask16 lanes = lane_mask(count);
+    if constexpr (sizeof(Key) == 4) {
+        return _mm512_mask_cmple_epu32_mask(
+            lanes, _mm512_sub_epi32(_mm512_maskz_loadu_epi32(lanes, keys), low), span);
+    } else {
+        const auto half = [&](__mmask8 some, const Key* from) -> unsigned {
+            return _mm512_mask_cmple_epu64_mask(
+                some, _mm512_sub_epi64(_mm512_maskz_loadu_epi64(some, from), low), span);
+        };
+        return half(static_cast<__mmask8>(lanes), keys) | half(static_cast<__mmask8>(lanes >> 8), keys + 8)
+                                                              << 8;
+    }
+}
+
 class PositionBlock {
   public:
     PositionBlock(const std::uint32_t* positions, Visible range)
         : relative_(_mm512_sub_epi32(_mm512_loadu_si512(positions), broadcast(range.first))),
           visible_(_mm512_cmplt_epu32_mask(relative_, broadcast(range.count))) {}
+
+    PositionBlock(const std::uint32_t* positions, Visible range, std::size_t count)
+        : relative_(_mm512_sub_epi32(_mm512_maskz_loadu_epi32(lane_mask(count), positions),
+                                     broadcast(range.first))),
+          visible_(_mm512_mask_cmplt_epu32_mask(lane_mask(count), relative_, broadcast(range.count))) {}
 
     unsigned visible() const { return visible_; }
 

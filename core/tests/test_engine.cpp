@@ -78,11 +78,17 @@ static WindowSpec within(std::uint64_t duration) {
     return spec;
 }
 
+static constexpr IndexKind kIndexes[] = {IndexKind::nested_loop, IndexKind::b_tree,   IndexKind::b_chain,
+                                         IndexKind::ib_chain,    IndexKind::im_tree,  IndexKind::pim_tree,
+                                         IndexKind::rap_table,   IndexKind::wib_tree, IndexKind::bi_sort,
+                                         IndexKind::bucket_tree};
+
 static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int upper, bool self_join,
                      std::uint32_t group) {
     JoinSpec spec;
     spec.on = {{KeyType::int32, {{bound(lower), bound(upper)}}}};
     spec.index = index;
+    spec.options.least = 32;
     spec.window = window;
     spec.self_join = self_join;
     spec.group = group;
@@ -99,7 +105,7 @@ TEST(all_levels_indexes_windows_and_groups) {
                 const auto expected = by_definition(input, window, lower, upper, self_join);
                 for (const Level level : kLevels) {
                     if (!supported(level)) continue;
-                    for (const IndexKind index : {IndexKind::nested_loop, IndexKind::b_tree})
+                    for (const IndexKind index : kIndexes)
                         for (const std::uint32_t group : {1u, 5u, 16u, 17u, 200u}) {
                             const auto engine =
                                 make_engine(join(index, window, lower, upper, self_join, group), level);

@@ -1,5 +1,4 @@
-// Every index against a plain list, with its invariants checked along the way: keys of many shapes, windows
-// that grow and shrink, gaps in the positions, positions that wrap around.
+// The indexes without parameters (index_cases.hpp), and what only trees do.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -7,126 +6,12 @@ SLIDEJOIN_TARGET_BEGIN
 
 #include "../index/bplus_tree.hpp"
 #include "../index/nested_loop.hpp"
+#include "index_cases.hpp"
 
 using namespace slidejoin::SLIDEJOIN_TARGET;
 
-enum class Shape { uniform, few, equal, rising, falling, sawtooth, ends };
-static constexpr Shape kShapes[] = {Shape::uniform, Shape::few,      Shape::equal, Shape::rising,
-                                    Shape::falling, Shape::sawtooth, Shape::ends};
-
-template <class Key>
-static Key make_key(Shape shape, std::uint64_t i, testing::Random& random) {
-    switch (shape) {
-        case Shape::uniform:
-            return static_cast<Key>(random());
-        case Shape::few:
-            return static_cast<Key>(testing::below(random, 5));
-        case Shape::equal:
-            return 7;
-        case Shape::rising:
-            return static_cast<Key>(i * 3);
-        case Shape::falling:
-            return static_cast<Key>(~Key{0} - i * 3);
-        case Shape::sawtooth:
-            return static_cast<Key>(i % 300 * 11);
-        case Shape::ends:
-            return random() & 1 ? static_cast<Key>(testing::below(random, 3))
-                                : static_cast<Key>(~Key{0} - testing::below(random, 3));
-    }
-    return 0;
-}
-
-template <class Key>
-struct Model {
-    std::vector<Entry<Key>> entries;  // live, in the order of positions
-
-    std::vector<std::uint32_t> probe(Interval<Key> interval, Visible visible) const {
-        std::vector<std::uint32_t> found;
-        for (const Entry<Key>& entry : entries)
-            if (interval.contains(entry.key) && visible.contains(entry.value))
-                found.push_back(visible.relative(entry.value));
-        return found;
-    }
-};
-
-template <template <class> class IndexOf, class Key>
-static void check_index(Shape shape, std::uint32_t start, bool grouped) {
-    testing::Random random(static_cast<unsigned>(shape) + start + grouped);
-    IndexOf<Key> index;
-    Model<Key> model;
-    std::uint32_t next = start, first = start;
-    std::uint64_t inserted = 0;
-    for (int round = 0; round < 120; ++round) {
-        // The window breathes: it grows for a while, then is nearly emptied.
-        const std::size_t count = testing::below(random, grouped ? 90 : 20);
-        std::vector<Entry<Key>> entries;
-        for (std::size_t i = 0; i < count; ++i) {
-            next += static_cast<std::uint32_t>(testing::below(random, 8) == 0);  // a gap
-            entries.push_back({make_key<Key>(shape, inserted++, random), next++});
-        }
-        if (grouped) {
-            insert_all(index, entries.data(), entries.size());
-        } else {
-            for (const Entry<Key>& entry : entries) index.insert(entry.key, entry.value);
-        }
-        model.entries.insert(model.entries.end(), entries.begin(), entries.end());
-
-        std::vector<Task<Key>> tasks;
-        std::vector<std::uint32_t> order;
-        for (int i = 0; i < 20; ++i) {
-            Key low = make_key<Key>(shape, testing::below(random, inserted + 1), random);
-            Key high = make_key<Key>(shape, testing::below(random, inserted + 1), random);
-            if (i == 0) low = 0, high = ~Key{0};
-            if (low > high) std::swap(low, high);
-            const std::uint32_t from =
-                first + static_cast<std::uint32_t>(testing::below(random, next - first + 1));
-            const std::uint32_t seen = static_cast<std::uint32_t>(testing::below(random, next - from + 1));
-            order.push_back(static_cast<std::uint32_t>(tasks.size()));
-            tasks.push_back(
-                {{low, high}, i == 0 ? Visible{first, next - first} : Visible{from, seen}, 0, false, 0, 0});
-        }
-        MatchList list;
-        MatchCount counter;
-        probe_all(index, tasks.data(), order.data(), grouped ? order.size() : 1, list);
-        if (!grouped)
-            for (std::size_t i = 1; i < tasks.size(); ++i) probe_all(index, tasks.data(), &order[i], 1, list);
-        std::size_t total = 0;
-        for (const Task<Key>& task : tasks) {
-            std::vector<std::uint32_t> found(list.data() + task.found_from, list.data() + task.found_to);
-            std::sort(found.begin(), found.end());
-            CHECK(found == model.probe(task.interval, task.visible));
-            index.probe(task.interval, task.visible, counter);
-            total += found.size();
-        }
-        CHECK_EQUAL(counter.size(), total);
-
-        const std::uint64_t live = next - first;
-        std::uint64_t gone = round % 40 > 34 ? live * 9 / 10 : testing::below(random, live / 8 + 2);
-        if (round % 3 == 0) gone = std::min<std::uint64_t>(gone, 1);
-        first += static_cast<std::uint32_t>(std::min(gone, live));
-        index.forget(first);
-        std::erase_if(model.entries, [&](const Entry<Key>& entry) { return before(entry.value, first); });
-        index.check(first, next);
-    }
-    index.forget(next);
-    index.check(next, next);
-    MatchCount none;
-    index.probe({0, ~Key{0}}, {first, next - first}, none);
-    CHECK_EQUAL(none.size(), 0u);
-}
-
-template <template <class> class IndexOf>
-static void check_all() {
-    for (const Shape shape : kShapes)
-        for (const std::uint32_t start : {0u, 0xfffff000u})
-            for (const bool grouped : {false, true}) {
-                check_index<IndexOf, std::uint32_t>(shape, start, grouped);
-                check_index<IndexOf, std::uint64_t>(shape, start, grouped);
-            }
-}
-
-TEST(nested_loop) { check_all<NestedLoop>(); }
-TEST(bplus_tree) { check_all<BPlusTree>(); }
+TEST(nested_loop) { check_all(slidejoin::IndexKind::nested_loop); }
+TEST(bplus_tree) { check_all(slidejoin::IndexKind::b_tree); }
 
 TEST(bplus_tree_of_several_levels) {
     testing::Random random(1);

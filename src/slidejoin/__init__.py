@@ -22,6 +22,7 @@ from slidejoin.predicate import (
     less_equal,
     not_equal,
 )
+from slidejoin.ranges import Ranges
 from slidejoin.window import interval, rows, within
 from slidejoin.window_join import WindowJoin
 
@@ -32,6 +33,7 @@ __all__ = [
     "Error",
     "NumericJoin",
     "OrderError",
+    "Ranges",
     "SchemaError",
     "SpecError",
     "StateError",

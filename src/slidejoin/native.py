@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from slidejoin import _core, isa
+from slidejoin.index import parse_index
 
 # An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("step", n) places in the order of keys.
 Bound: TypeAlias = tuple[str, int | float]
@@ -35,13 +36,17 @@ def native_join(
     equalities, banded
         The first so many conjuncts are equalities and indexed together, with the ``"conjunct"`` behind them,
         the ``"time"`` of an event window, or ``"none"``.
+    index
+        Its name, with its parameters.
     finals
         Of which sides the join tells the tuples that no arrival can meet any more.
     """
+    name, options = parse_index(index)
     conjuncts = [(key, [(_end(lower), _end(upper)) for lower, upper in ranges]) for key, ranges in on]
     return _core.NativeJoin(
         on=conjuncts,
-        index=index,
+        index=name,
+        options=[(option, float(value)) for option, value in options.items()],
         self_join=self_join,
         sorted=ordered,
         group=group,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from slidejoin.arrays import column, same_length, sides_of, timestamps
 from slidejoin.errors import OrderError, SchemaError
 from slidejoin.native import native_join
+from slidejoin.ranges import Ranges
 from slidejoin.spec import Number, NumericSpec, numeric_spec
 from slidejoin.window import Rows, Window, Within
 
@@ -52,7 +53,8 @@ class NumericJoin:
     key : dtype
         Type of the keys: any integer or float type of NumPy up to 64 bits.
     index : str
-        ``nested-loop``, ``b-tree`` or ``auto``. Decides speed, never results.
+        ``auto``, ``b-tree``, ``pim-tree``, ``bi-sort`` and others, with parameters in brackets:
+        ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads; 1 for now.
     self_join : bool
@@ -101,6 +103,7 @@ class NumericJoin:
             self_join=spec.self_join,
             group=spec.group,
         )
+        self._runs: dict[int, NDArray[np.int64]] = {}  # that results of the core may still refer to
 
     @property
     def spec(self) -> NumericSpec:
@@ -149,6 +152,50 @@ class NumericJoin:
     ) -> int:
         """Join a batch as :meth:`push` does, but only count its matches."""
         return self._run(self._native.count, sides, keys, times)
+
+    def ranges(
+        self,
+        sides: ArrayLike | None = None,
+        keys: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+    ) -> Ranges:
+        """Join a batch as :meth:`push` does, but name matches instead of listing them where possible.
+
+        Takes the same arrays, does the same work and leaves the same state behind. An index that keeps
+        sorted runs, such as ``bi-sort``, names what an arrival matches in a run that it sees whole by the
+        place where it begins and where it ends; the rest, and all matches of other indexes, are pairs.
+        :meth:`Ranges.expand` makes pairs of all.
+
+        Cost: as :meth:`count`, plus O(1) for each record, and a copy of each run the first time that a result
+        refers to it. The join keeps these copies, 8 bytes a tuple, until the next call of ``ranges`` after
+        the run has left the window.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import slidejoin as sj
+        >>> join = sj.NumericJoin(window=10**4, lower=-10**6, upper=10**6, key=np.int32, index="bi-sort")
+        >>> _ = join.count(np.zeros(5000, np.uint8), np.arange(5000, dtype=np.int32))
+        >>> found = join.ranges(np.ones(2, np.uint8), np.array([7, 8], np.int32))
+        >>> len(found), len(found.probe) < 20
+        (10000, True)
+        >>> left, right = found.expand()
+        >>> left[:3], right[:3]
+        (array([0, 1, 2]), array([0, 0, 0]))
+        """
+        own_sides, (records, pairs, own, handed, gone) = self._run(self._ranges, sides, keys, times)
+        for number, run in handed:
+            run.flags.writeable = False
+            self._runs[number] = run
+        found = Ranges(records, pairs, own, own_sides, self._runs)
+        for number in gone.tolist():
+            del self._runs[number]
+        return found
+
+    def _ranges(self, sides: NDArray[np.uint8] | None, *arrays: Any) -> tuple[NDArray[np.uint8] | None, Any]:
+        """What the core finds, with the sides as it has read them: the caller's array may change."""
+        kept = None if self._spec.self_join or sides is None else sides.copy()
+        return kept, self._native.ranges(kept, *arrays)
 
     @property
     def stats(self) -> NumericStats:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slidejoin.index import check_index
 from slidejoin.keys import BoundKey, BoundSpec
-from slidejoin.spec import JoinSpec, check_index
+from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval, Rows, Window, format_duration
 
 # Conjuncts that leave fewer candidates first: an index on them has the least to scan.

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from slidejoin import state
 from slidejoin.chunks import Chunk, ChunkLog, Increment, check_chunks
 from slidejoin.errors import Error, StateError, UsageError
+from slidejoin.index import check_index
 from slidejoin.keys.columns import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.result import RowStore, result_table
 from slidejoin.sources import Sources
-from slidejoin.spec import JoinSpec, check_index
+from slidejoin.spec import JoinSpec
 from slidejoin.state import Data, Document, is_natural
 from slidejoin.window import rows
 

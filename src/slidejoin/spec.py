@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from slidejoin import _core
 from slidejoin import window as windows
 from slidejoin.errors import SpecError
+from slidejoin.index import check_index
 from slidejoin.predicate import Predicate
 from slidejoin.window import Interval, Rows, Window, Within, rows
 
@@ -273,18 +273,6 @@ def _rounded(name: str, bound: Number, dtype: np.dtype[Any]) -> float:
     if math.isinf(rounded):
         raise SpecError(f"band {name} {bound} is beyond the range of {dtype}")
     return rounded
-
-
-def check_index(index: str, window: Window) -> str:
-    """The name of an index, with ``auto`` decided."""
-    names = _core.indexes()
-    if index == "auto":
-        # A window of a few dozen tuples is scanned faster than searched.
-        small = isinstance(window, Rows) and max(window.left, window.right) <= 64
-        return "nested-loop" if small else "b-tree"
-    if index not in names:
-        raise SpecError(f"index={index!r}; expected one of {', '.join(names)}, auto")
-    return index
 
 
 def check_group(group: int | None) -> int:

@@ -47,7 +47,8 @@ class WindowJoin:
         ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows at their first match) or
         ``"left_anti"`` (left rows that left the window without one).
     index : str
-        ``nested-loop``, ``b-tree`` or ``auto``. Decides speed, never results.
+        ``auto``, ``b-tree``, ``pim-tree``, ``bi-sort`` and others, with parameters in brackets:
+        ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads; 1 for now.
     order : str

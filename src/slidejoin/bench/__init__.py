@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slidejoin.bench import foundation, streams, window
+from slidejoin.bench import foundation, index_claims, indexes, streams, window
 from slidejoin.bench.report import Report
 from slidejoin.run.session import check_spark
 
@@ -27,11 +27,15 @@ def _spark(quick: bool, say: Say) -> Report:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A registered benchmark: its name, one line about it, and what runs it."""
+    """A registered benchmark: its name, one line about it, and what runs it.
+
+    ``claims`` measures what papers say about the same, if they say something.
+    """
 
     name: str
     about: str
     run: Callable[[bool, Say], Report]
+    claims: Callable[[bool, Say], Report] | None = None
 
 
 BENCHMARKS = {
@@ -51,6 +55,12 @@ BENCHMARKS = {
             "streams",
             "all join types, many sources, recovery; one core",
             streams.run,
+        ),
+        Benchmark(
+            "indexes",
+            "every index: against absl::btree_multimap, NumPy and each other, and its memory; one core",
+            indexes.run,
+            index_claims.run,
         ),
         Benchmark(
             "spark",

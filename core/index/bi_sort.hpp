@@ -1,0 +1,254 @@
+// BI-Sort, the buffered indexed sort of "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen): a
+// subwindow is one sorted array. Inserts wait in a small unsorted buffer; when it is full it is sorted and
+// merged into the main array, and a sorted batch that is larger than the buffer is merged directly. A sample
+// of the main array, the first key of each partition, is searched before it.
+//
+// What a probe finds in the main array is one stretch of it. If the probe sees the whole subwindow, the
+// stretch is the answer, however long: it is named, or counted, without being read. Sorted probes go on from
+// where the one before began and ended, a vector of keys at a step, as a merge does, and gallop where the gap
+// is wide.
+//
+// With M entries of a subwindow and B of the buffer an insert costs O(M / B) moves, in batches of b O(M / b);
+// a probe O(log M + B) in the newest subwindow and O(log M) in the others. 8-12 bytes a tuple: the least of
+// all. For large batches, or many matches for each probe.
+#pragma once
+
+#include "run.hpp"
+#include "subwindows.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+template <class Key>
+class SortedPart {
+  public:
+    // A part of the main array; a cursor is the one that was found last.
+    struct Stretch {
+        std::uint32_t from = 0;
+        std::uint32_t to = 0;
+    };
+    using Cursor = Stretch;
+
+    SortedPart(std::size_t capacity, const IndexOptions& options, const SortedPart*)
+        : capacity_(capacity), buffer_capacity_(buffer_for(capacity, options)) {
+        const std::size_t partitions = options.partitions ? options.partitions : capacity / kScan + 1;
+        stride_ = (capacity + partitions - 1) / partitions;
+        main_.start(capacity);
+        sample_.reserve(capacity / stride_ + 1 + kScan);
+        finish();
+    }
+
+    std::size_t size() const { return main_.size + buffered_; }
+
+    void insert(Key key, std::uint32_t position) {
+        if (buffer_keys_.capacity() == 0) make_buffer();
+        buffer_keys_[buffered_] = key;
+        buffer_positions_[buffered_] = position;
+        if (++buffered_ == buffer_capacity_) flush();
+    }
+
+    void insert_sorted(const Entry<Key>* sorted, std::size_t count) {
+        if (count > buffer_capacity_) {
+            flush();
+            return merge(sorted, count);
+        }
+        for (std::size_t i = 0; i < count; ++i) insert(sorted[i].key, sorted[i].value);
+    }
+
+    void seal() {
+        flush();
+        buffer_keys_ = {};
+        buffer_positions_ = {};
+        flushing_ = {};
+        sorting_ = {};
+    }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
+        const std::size_t to = interval.high == kGreatest ? main_.size : find(interval.high + 1);
+        report({static_cast<std::uint32_t>(find(interval.low)), static_cast<std::uint32_t>(to)}, interval,
+               visible, whole, matches);
+    }
+
+    // Where the keys of some intervals stand, which ascend by their lower ends, in this call and over calls
+    // with the same cursor. Each search waits for the one before, so several sequences of them go side by
+    // side.
+    void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
+        const std::size_t length = count / kSequences;
+        Stretch last[kSequences] = {cursor};
+        for (std::size_t i = 1; i < kSequences && length > 0; ++i)
+            last[i].from = static_cast<std::uint32_t>(find(intervals[i * length].low));
+        for (std::size_t i = 0; i < length; ++i)
+            for (std::size_t sequence = 0; sequence < kSequences; ++sequence) {
+                const std::size_t at = sequence * length + i;
+                found[at] = last[sequence] = next(last[sequence], intervals[at]);
+                prefetch(main_.positions.data() + found[at].from);
+            }
+        cursor = length > 0 ? last[kSequences - 1] : cursor;
+        for (std::size_t i = kSequences * length; i < count; ++i)
+            found[i] = cursor = next(cursor, intervals[i]);
+    }
+
+    template <class Matches>
+    void report(Stretch found, Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
+        if (whole) matches.run({&number_, main_.positions.data(), main_.size}, found.from, found.to, visible);
+        else matches.padded(main_.positions.data() + found.from, found.to - found.from, visible);
+        if (buffered_)
+            matches.entries(buffer_keys_.data(), buffer_positions_.data(), buffered_, interval, visible);
+    }
+
+    void check() const {
+        main_.check();
+        require(size() <= capacity_, "bi-sort: no more entries than the subwindow was made for");
+        require(buffered_ < buffer_capacity_, "bi-sort: a full buffer is merged");
+        require(sampled_ == (main_.size + stride_ - 1) / stride_, "bi-sort: a sample of each partition");
+        for (std::size_t i = 0; i < sampled_; ++i)
+            require(sample_[i] == main_.keys[i * stride_], "bi-sort: the first key of each partition");
+        for (std::size_t i = 0; i < kScan; ++i) {
+            require(main_.keys[main_.size + i] == kGreatest,
+                    "bi-sort: the greatest key behind the main array");
+            require(sample_[sampled_ + i] == kGreatest, "bi-sort: the greatest key behind the sample");
+        }
+    }
+
+    std::size_t bytes() const {
+        return main_.bytes() + sample_.bytes() + buffer_keys_.bytes() + buffer_positions_.bytes() +
+               flushing_.bytes() + sorting_.bytes();
+    }
+
+  private:
+    static constexpr std::size_t kScan = Run<Key>::kPadding;  // keys that a search compares in the end
+    static constexpr std::size_t kLanes = kKeyLanes<Key>;
+    static constexpr std::size_t kSequences = 4;  // of sorted intervals, looked for side by side
+    static constexpr Key kGreatest = std::numeric_limits<Key>::max();
+
+    // Merging costs an insert M / B, scanning costs a probe B / kBlock: both are least together at a multiple
+    // of the root of M.
+    static std::size_t buffer_for(std::size_t capacity, const IndexOptions& options) {
+        if (options.buffer) return std::min<std::size_t>(options.buffer, capacity);
+        const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(capacity)));
+        return std::min(capacity, 8 * root + 1);
+    }
+
+    void make_buffer() {
+        Buffer<Key> keys(buffer_capacity_);
+        buffer_positions_ = Buffer<std::uint32_t>(buffer_capacity_);
+        buffer_keys_ = std::move(keys);
+    }
+
+    void flush() {
+        if (!buffered_) return;
+        flushing_.reserve(buffered_);
+        for (std::size_t i = 0; i < buffered_; ++i) flushing_[i] = {buffer_keys_[i], buffer_positions_[i]};
+        sort_entries(flushing_.data(), buffered_, sorting_);
+        const std::size_t count = buffered_;
+        buffered_ = 0;
+        merge(flushing_.data(), count);
+    }
+
+    // Later entries into the main array, in place, from the end on.
+    void merge(const Entry<Key>* sorted, std::size_t count) {
+        number_.withdraw();
+        Key* keys = main_.keys.data();
+        std::uint32_t* positions = main_.positions.data();
+        std::size_t main = main_.size, out = main + count;
+        main_.size = out;
+        while (main > 0 && count > 0) {
+            const Entry<Key>& entry = sorted[count - 1];
+            const bool of_main = keys[main - 1] > entry.key;
+            --out;
+            keys[out] = of_main ? keys[main - 1] : entry.key;
+            positions[out] = of_main ? positions[main - 1] : entry.value;
+            main -= of_main;
+            count -= !of_main;
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            keys[i] = sorted[i].key;
+            positions[i] = sorted[i].value;
+        }
+        finish();
+    }
+
+    // The array of samples, and the greatest key behind both arrays.
+    void finish() {
+        main_.finish();
+        sampled_ = 0;
+        for (std::size_t i = 0; i < main_.size; i += stride_) sample_[sampled_++] = main_.keys[i];
+        std::fill_n(sample_.data() + sampled_, kScan, kGreatest);
+    }
+
+    // How many of `count` sorted keys, with kScan slots behind them, are < key.
+    static std::size_t count_of(const Key* keys, std::size_t count, Key key) {
+        const Key* from = keys;
+        while (count > kScan) {
+            const std::size_t half = count / 2;
+            from = from[half - 1] < key ? from + half : from;
+            count -= half;
+        }
+        return static_cast<std::size_t>(from - keys) + count_below<kScan>(from, key);
+    }
+
+    // How many keys of the main array are < key: the partitions that begin with one, and those in the last.
+    std::size_t find(Key key) const {
+        const std::size_t partitions = count_of(sample_.data(), sampled_, key);
+        if (partitions == 0) return 0;
+        const std::size_t start = (partitions - 1) * stride_;
+        return start + count_of(main_.keys.data() + start, std::min(stride_, main_.size - start), key);
+    }
+
+    // The keys of an interval, after those of an interval that began no later.
+    Stretch next(Stretch last, Interval<Key> interval) const {
+        const std::size_t from = advance(last.from, interval.low);
+        std::size_t to = main_.size;
+        if (interval.high != kGreatest) [[likely]] {
+            // From the end before, unless it lies behind this one: intervals may be of different widths.
+            const Key end = interval.high + 1;
+            const bool ahead = (last.to > from) & (main_.keys[last.to - (last.to > 0)] < end);
+            to = advance(ahead ? last.to : from, end);
+        }
+        return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
+    }
+
+    // How many keys are < key where the first `at` are known to be: a vector of keys, else steps that double
+    // and halve again.
+    std::size_t advance(std::size_t at, Key key) const {
+        const std::size_t here = lane_count(lanes_below(main_.keys.data() + at, key));
+        if (here < kLanes) [[likely]]
+            return at + here;
+        return gallop(at + kLanes, key);
+    }
+
+    [[gnu::noinline]] std::size_t gallop(std::size_t at, Key key) const {
+        const Key* keys = main_.keys.data();
+        std::size_t step = kLanes;
+        while (at + step <= main_.size && keys[at + step - 1] < key) {
+            at += step;
+            step *= 2;
+        }
+        return at + count_of(keys + at, std::min(step, main_.size - at), key);
+    }
+
+    std::size_t capacity_;
+    std::size_t buffer_capacity_;
+    std::size_t stride_;        // entries of a partition
+    Run<Key> main_;             // the main array
+    mutable RunNumber number_;  // of the main array
+    Buffer<Key> sample_;        // the index array: the first key of each partition
+    std::size_t sampled_ = 0;
+    Buffer<Key> buffer_keys_;  // the insertion buffer
+    Buffer<std::uint32_t> buffer_positions_;
+    std::size_t buffered_ = 0;
+    Buffer<Entry<Key>> flushing_;
+    Buffer<Entry<Key>> sorting_;
+};
+
+template <class Key>
+class BiSort : public Subwindows<Key, SortedPart<Key>> {
+  public:
+    // A batch is a subwindow: the larger it is, the fewer there are to probe.
+    static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
+
+    explicit BiSort(const IndexOptions& options = {})
+        : Subwindows<Key, SortedPart<Key>>(options, options.subwindows) {}
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,262 @@
+// The directory of the bucket-tree: which leaf a key belongs to.
+//
+// Leaves stand in the order of their keys, in blocks of up to 32: the greatest key of each leaf's range,
+// which leaf it is and how many entries it has. A block has gaps at its end, so that a leaf that splits moves
+// a few numbers only; a full block is split in two. Above the blocks stand their greatest keys, sorted, and
+// above these every so many of them again, a cache line at a time. Finding a leaf is one comparison of a
+// vector per level; splitting a block moves what stands behind it in the top, some 4 bytes for each 20
+// leaves.
+#pragma once
+
+#include "concept.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+template <class Key>
+class BucketDirectory {
+  public:
+    static constexpr unsigned kSlots = 32;
+    static constexpr Key kGreatest = std::numeric_limits<Key>::max();
+
+    struct alignas(kCacheLine) Block {
+        Key bounds[kSlots];  // greatest key of each leaf's range; unused slots hold the greatest key
+        std::uint32_t leaves[kSlots];
+        std::uint16_t counts[kSlots];  // entries, dead ones among them, or what the owner means by it
+        Block* next;
+        Block* previous;
+        std::uint32_t size;
+    };
+
+    struct Slot {
+        Block* block;
+        unsigned at;
+
+        Key bound() const { return block->bounds[at]; }
+        std::uint32_t leaf() const { return block->leaves[at]; }
+        std::uint16_t count() const { return block->counts[at]; }
+        void set_count(unsigned count) const { block->counts[at] = static_cast<std::uint16_t>(count); }
+        bool operator==(const Slot&) const = default;
+    };
+
+    // Starts with one leaf of all keys.
+    void start(std::uint32_t leaf) {
+        reserve(1);
+        Block* block = new_block();
+        block->leaves[0] = leaf;
+        block->counts[0] = 0;
+        block->size = 1;
+        blocks_.assign(1, block);
+        first_ = block;
+        leaves_ = 1;
+        rebuild(0);
+    }
+
+    std::size_t leaves() const { return leaves_; }
+    Slot first() const { return {first_, 0}; }
+
+    Slot find(Key key) const {
+        Block* block = find_block(key);
+        return {block, slot_in(block, key)};
+    }
+
+    // The two steps of find, for those that fetch memory in between.
+    Block* find_block(Key key) const {
+        std::size_t at = 0;
+        for (std::size_t level = levels_.size(); level-- > 0;) {
+            at *= kFan;
+            at += count_below<kFan>(levels_[level].data() + at, key);
+        }
+        return blocks_[at];
+    }
+    static unsigned slot_in(const Block* block, Key key) { return count_below<kSlots>(block->bounds, key); }
+
+    // The slot behind or in front; false at the end.
+    static bool next(Slot& slot) {
+        if (slot.at + 1 < slot.block->size) {
+            ++slot.at;
+            return true;
+        }
+        if (!slot.block->next) return false;
+        slot = {slot.block->next, 0};
+        return true;
+    }
+    static bool previous(Slot& slot) {
+        if (slot.at > 0) {
+            --slot.at;
+            return true;
+        }
+        if (!slot.block->previous) return false;
+        slot = {slot.block->previous, slot.block->previous->size - 1};
+        return true;
+    }
+
+    // Memory for `count` splits, which then cannot fail.
+    void reserve(std::size_t count) {
+        pool_.reserve(count);
+        const std::size_t most = blocks_.size() + count;
+        if (most <= reserved_) return;
+        reserved_ = std::max(most, reserved_ + reserved_ / 2);
+        blocks_.reserve(reserved_);
+        std::size_t used = reserved_;
+        const std::size_t had = levels_.size();
+        for (std::size_t level = 0; level == 0 || used > kFan; ++level) {
+            if (level) used = (used + kFan - 1) / kFan;
+            if (level == levels_.size()) levels_.emplace_back();
+            levels_[level].reserve(padded(used), levels_[level].capacity());
+        }
+        if (levels_.size() > had && !blocks_.empty()) rebuild(0);
+    }
+
+    // Cuts a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns
+    // the slot of the first; the new one is the next. Slots held elsewhere are no longer valid.
+    Slot split(Slot slot, Key bound, std::uint32_t leaf) {
+        if (slot.block->size == kSlots) slot = split_block(slot);
+        Block* block = slot.block;
+        const unsigned at = slot.at, behind = block->size - at;
+        std::memmove(block->bounds + at + 1, block->bounds + at, behind * sizeof(Key));
+        std::memmove(block->leaves + at + 1, block->leaves + at, behind * sizeof(std::uint32_t));
+        std::memmove(block->counts + at + 1, block->counts + at, behind * sizeof(std::uint16_t));
+        block->bounds[at] = bound;
+        block->leaves[at + 1] = leaf;
+        block->counts[at + 1] = 0;
+        ++block->size;
+        ++leaves_;
+        return slot;
+    }
+
+    // Gives the range of the slot behind `slot`, in the same block, to `slot`.
+    void absorb_next(Slot slot) {
+        Block* block = slot.block;
+        block->bounds[slot.at] = block->bounds[slot.at + 1];
+        take_out(block, slot.at + 1);
+    }
+
+    // Gives the range of `slot` to the one behind it, in the same block.
+    void yield_to_next(Slot slot) { take_out(slot.block, slot.at); }
+
+    // Joins a block with the one behind it where both have few leaves. Returns whether it did.
+    bool merge_blocks(Block* block) {
+        Block* next = block->next;
+        if (!next || block->size + next->size > kSlots * 3 / 4) return false;
+        const std::size_t at = place_of(block);
+        std::memcpy(block->bounds + block->size, next->bounds, next->size * sizeof(Key));
+        std::memcpy(block->leaves + block->size, next->leaves, next->size * sizeof(std::uint32_t));
+        std::memcpy(block->counts + block->size, next->counts, next->size * sizeof(std::uint16_t));
+        block->size += next->size;
+        block->next = next->next;
+        if (next->next) next->next->previous = block;
+        pool_.give_back(next);
+        blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+        rebuild(at);
+        return true;
+    }
+
+    void check() const {
+        std::size_t leaves = 0, blocks = 0;
+        const Block* before = nullptr;
+        for (const Block* block = first_; block; before = block, block = block->next, ++blocks) {
+            require(blocks < blocks_.size() && blocks_[blocks] == block, "directory: blocks stand in order");
+            require(block->previous == before, "directory: blocks know the one before");
+            require(block->size >= 1 && block->size <= kSlots, "directory: a block has leaves");
+            for (unsigned i = 0; i < block->size; ++i) {
+                const Key lower = i ? block->bounds[i - 1] : before ? before->bounds[before->size - 1] : 0;
+                require(block->bounds[i] > lower || (i == 0 && !before), "directory: bounds rise");
+            }
+            for (unsigned i = block->size; i < kSlots; ++i)
+                require(block->bounds[i] == kGreatest, "directory: unused slots hold the greatest key");
+            require(levels_[0][blocks] == block->bounds[block->size - 1],
+                    "directory: the top knows the blocks");
+            leaves += block->size;
+        }
+        require(blocks == blocks_.size() && leaves == leaves_, "directory: as many leaves as it counts");
+        require(before->bounds[before->size - 1] == kGreatest,
+                "directory: the last leaf takes the greatest key");
+        for (std::size_t level = 1; level < levels_.size(); ++level)
+            for (std::size_t i = 0; i < used_of(level); ++i)
+                require(levels_[level][i] == levels_[level - 1][i * kFan + kFan - 1],
+                        "directory: a level tells the greatest keys of the one below");
+    }
+
+    std::size_t bytes() const {
+        std::size_t total = pool_.bytes() + blocks_.capacity() * sizeof(Block*);
+        for (const Buffer<Key>& level : levels_) total += level.bytes();
+        return total;
+    }
+
+  private:
+    static constexpr std::size_t kFan = kCacheLine / sizeof(Key);
+
+    Block* new_block() {
+        Block* block = pool_.take();
+        std::fill_n(block->bounds, kSlots, kGreatest);
+        block->next = block->previous = nullptr;
+        block->size = 0;
+        return block;
+    }
+
+    Slot split_block(Slot slot) {
+        Block* left = slot.block;
+        const std::size_t at = place_of(left);
+        Block* right = new_block();
+        constexpr unsigned kKept = kSlots / 2;
+        right->size = left->size - kKept;
+        std::memcpy(right->bounds, left->bounds + kKept, right->size * sizeof(Key));
+        std::memcpy(right->leaves, left->leaves + kKept, right->size * sizeof(std::uint32_t));
+        std::memcpy(right->counts, left->counts + kKept, right->size * sizeof(std::uint16_t));
+        std::fill_n(left->bounds + kKept, right->size, kGreatest);
+        left->size = kKept;
+        right->next = left->next;
+        right->previous = left;
+        if (right->next) right->next->previous = right;
+        left->next = right;
+        blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1, right);
+        rebuild(at);
+        return slot.at < kKept ? slot : Slot{right, slot.at - kKept};
+    }
+
+    void take_out(Block* block, unsigned at) {
+        const unsigned behind = --block->size - at;
+        std::memmove(block->bounds + at, block->bounds + at + 1, behind * sizeof(Key));
+        std::memmove(block->leaves + at, block->leaves + at + 1, behind * sizeof(std::uint32_t));
+        std::memmove(block->counts + at, block->counts + at + 1, behind * sizeof(std::uint16_t));
+        block->bounds[block->size] = kGreatest;
+        --leaves_;
+    }
+
+    // Blocks end with different keys, so the end tells the place.
+    std::size_t place_of(const Block* block) const {
+        const Key end = block->bounds[block->size - 1];
+        const Key* ends = levels_[0].data();
+        return static_cast<std::size_t>(std::lower_bound(ends, ends + blocks_.size(), end) - ends);
+    }
+
+    static std::size_t padded(std::size_t used) { return (used + kFan - 1) / kFan * kFan; }
+
+    // Keys that a level has, without those it is filled up with.
+    std::size_t used_of(std::size_t level) const {
+        std::size_t used = blocks_.size();
+        for (; level > 0; --level) used = padded(used) / kFan;
+        return used;
+    }
+
+    // Brings the top up to date from block `from` on.
+    void rebuild(std::size_t from) {
+        for (std::size_t level = 0; level < levels_.size(); ++level, from /= kFan) {
+            Key* keys = levels_[level].data();
+            const std::size_t used = used_of(level);
+            for (std::size_t i = from; i < used; ++i)
+                keys[i] = level ? levels_[level - 1][i * kFan + kFan - 1]
+                                : blocks_[i]->bounds[blocks_[i]->size - 1];
+            std::fill(keys + used, keys + padded(used), kGreatest);
+        }
+    }
+
+    Pool<Block> pool_;
+    Block* first_ = nullptr;
+    std::vector<Block*> blocks_;
+    std::vector<Buffer<Key>> levels_;  // ends of blocks, and of every kFan of the level below; filled up
+    std::size_t reserved_ = 0;         // blocks that all of them have room for
+    std::size_t leaves_ = 0;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,62 @@
+// The IM-Tree of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen): a B+-tree that
+// takes the inserts and an immutable tree that holds the rest, merged from time to time (merging_tree.hpp has
+// the costs).
+#pragma once
+
+#include "merging_tree.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+// One B+-tree for all recent entries.
+template <class Key>
+class OneTree {
+  public:
+    using InsertAim = typename Tree<Key>::Leaf*;
+    using ProbeAim = const typename Tree<Key>::Leaf*;
+
+    explicit OneTree(const IndexOptions&) {}
+    OneTree(const OneTree&) = delete;
+    OneTree& operator=(const OneTree&) = delete;
+
+    void restart(const ImmutableTree<Key>&, std::size_t) {
+        nodes_.clear();
+        tree_.start(nodes_);
+    }
+
+    unsigned depth() const { return 0; }
+    InsertAim aim_insert(Key key, std::size_t) const { return tree_.aim_insert(key); }
+    ProbeAim aim_probe(Interval<Key> interval, std::size_t) const { return tree_.aim_probe(interval); }
+
+    void insert(Key key, std::uint32_t position, InsertAim leaf) { tree_.insert(key, position, leaf); }
+
+    void insert_group(const Entry<Key>* entries, const std::size_t*, std::size_t count) {
+        tree_.insert_group(entries, count);
+    }
+
+    void insert_sorted(const Entry<Key>* entries, std::size_t count, const ImmutableTree<Key>&) {
+        tree_.insert_sorted(entries, count);
+    }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeAim leaf,
+               const ImmutableTree<Key>&) const {
+        tree_.probe(interval, visible, matches, leaf);
+    }
+
+    template <class Visit>
+    void visit(Visit visit) const {
+        tree_.visit(visit);
+    }
+
+    void check(const ImmutableTree<Key>&) const { tree_.check(); }
+    std::size_t bytes() const { return nodes_.bytes(); }
+
+  private:
+    TreeNodes<Key> nodes_;
+    Tree<Key> tree_;
+};
+
+template <class Key>
+using ImTree = MergingTree<Key, OneTree<Key>>;
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,177 @@
+// The PIM-Tree of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen): the IM-Tree
+// with its mutable part split into sub-trees, one for each node of the immutable tree at the insertion depth
+// D_I. Searching the immutable tree leads to the sub-tree on the way, so the upper levels of the mutable part
+// need no memory of their own, sub-trees are a leaf or a little more, and inserts into different ones do not
+// meet. Since the immutable tree is built anew by every merge, ranges of the sub-trees follow the keys.
+//
+// Sub-trees are chained: a scan that comes to the end of one goes on in the next. Each has a lock, which an
+// insert holds and which a scan hands over along the chain, holding two at most; the immutable tree is read
+// without. Without threads the lock is NoLock, which takes neither space nor time. (merging_tree.hpp has the
+// costs.) With threads, the nodes that the sub-trees share and the merge are the driver's to guard.
+#pragma once
+
+#include "merging_tree.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+struct NoLock {
+    void lock() {}
+    void unlock() {}
+};
+
+// Holds a lock as long as it lives, or hands it over to another: takes that one first, then lets go.
+template <class Lock>
+class Holding {
+  public:
+    explicit Holding(Lock& lock) : lock_(&lock) { lock_->lock(); }
+    Holding(const Holding&) = delete;
+    Holding& operator=(const Holding&) = delete;
+    ~Holding() { lock_->unlock(); }
+
+    void hand_over(Lock& next) {
+        next.lock();
+        lock_->unlock();
+        lock_ = &next;
+    }
+
+  private:
+    Lock* lock_;
+};
+
+template <class Key, class Lock>
+class SubTrees {
+    using Leaf = typename Tree<Key>::Leaf;
+
+  public:
+    // What others may change between aim and use is looked up again: with real locks only the sub-tree is
+    // kept.
+    template <class LeafPointer>
+    struct Aim {
+        std::size_t sub_tree;
+        LeafPointer leaf;
+    };
+    using InsertAim = Aim<Leaf*>;
+    using ProbeAim = Aim<const Leaf*>;
+
+    explicit SubTrees(const IndexOptions& options) : wanted_depth_(options.insertion_depth) {}
+    SubTrees(const SubTrees&) = delete;
+    SubTrees& operator=(const SubTrees&) = delete;
+
+    void restart(const ImmutableTree<Key>& stable, std::size_t expected) {
+        depth_ = depth_for(stable, expected);
+        count_ = stable.nodes(depth_);
+        nodes_.clear();
+        if (sub_trees_.size() < count_) sub_trees_ = std::vector<SubTree>(count_);
+        for (std::size_t i = 0; i < count_; ++i) sub_trees_[i].tree.start(nodes_);
+    }
+
+    unsigned depth() const { return depth_; }
+    std::size_t count() const { return count_; }
+
+    InsertAim aim_insert(Key key, std::size_t node) const {
+        if constexpr (kFree) return {node, sub_trees_[node].tree.aim_insert(key)};
+        else return {node, nullptr};
+    }
+
+    ProbeAim aim_probe(Interval<Key> interval, std::size_t node) const {
+        if constexpr (kFree) return {node, sub_trees_[node].tree.aim_probe(interval)};
+        else return {node, nullptr};
+    }
+
+    void insert(Key key, std::uint32_t position, InsertAim aim) {
+        SubTree& into = sub_trees_[aim.sub_tree];
+        const Holding<Lock> holding(into.lock);
+        into.tree.insert(key, position, aim.leaf ? aim.leaf : into.tree.aim_insert(key));
+    }
+
+    // Entries and the nodes that they belong to.
+    void insert_group(const Entry<Key>* entries, const std::size_t* nodes, std::size_t count) {
+        InsertAim aims[kGroup];
+        std::uint64_t versions[kGroup];
+        for (std::size_t i = 0; i < count; ++i) {
+            aims[i] = aim_insert(entries[i].key, nodes[i]);
+            versions[i] = sub_trees_[nodes[i]].tree.version();
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            if (versions[i] != sub_trees_[nodes[i]].tree.version()) aims[i].leaf = nullptr;
+            insert(entries[i].key, entries[i].value, aims[i]);
+        }
+    }
+
+    void insert_sorted(const Entry<Key>* entries, std::size_t count, const ImmutableTree<Key>& stable) {
+        while (count > 0) {
+            const std::size_t node = stable.descend(0, 0, depth_, entries[0].key);
+            const Key bound = stable.bound(depth_, node);
+            std::size_t together = 1;
+            while (together < count && entries[together].key <= bound) ++together;
+            const Holding<Lock> holding(sub_trees_[node].lock);
+            sub_trees_[node].tree.insert_sorted(entries, together);
+            entries += together;
+            count -= together;
+        }
+    }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeAim aim,
+               const ImmutableTree<Key>& stable) const {
+        const SubTree* at = &sub_trees_[aim.sub_tree];
+        Holding<Lock> holding(at->lock);
+        at->tree.probe(interval, visible, matches, aim.leaf ? aim.leaf : at->tree.aim_probe(interval));
+        for (std::size_t i = aim.sub_tree; stable.bound(depth_, i) < interval.high; ++i) {
+            ++at;
+            holding.hand_over(at->lock);
+            at->tree.probe(interval, visible, matches);
+        }
+    }
+
+    template <class Visit>
+    void visit(Visit visit) const {
+        for (std::size_t i = 0; i < count_; ++i) sub_trees_[i].tree.visit(visit);
+    }
+
+    void check(const ImmutableTree<Key>& stable) const {
+        require(depth_ <= stable.height() && count_ == stable.nodes(depth_), "sub-trees: one for each node");
+        for (std::size_t i = 0; i < count_; ++i) {
+            sub_trees_[i].tree.check();
+            sub_trees_[i].tree.visit([&](const Key* keys, const std::uint32_t*, std::size_t count) {
+                for (std::size_t k = 0; k < count; ++k) {
+                    require(keys[k] <= stable.bound(depth_, i), "sub-trees: keys are not above the node's");
+                    require(i == 0 || stable.bound(depth_, i - 1) < keys[k],
+                            "sub-trees: keys are above those of the node before");
+                }
+            });
+        }
+    }
+
+    std::size_t bytes() const { return nodes_.bytes() + sub_trees_.capacity() * sizeof(SubTree); }
+
+  private:
+    static constexpr bool kFree = std::is_same_v<Lock, NoLock>;
+
+    struct SubTree {
+        Tree<Key> tree;
+        [[no_unique_address]] mutable Lock lock;
+    };
+    static_assert(!kFree || sizeof(SubTree) == sizeof(Tree<Key>));
+
+    // Unless told, the deepest level at which sub-trees come to fill half a leaf.
+    unsigned depth_for(const ImmutableTree<Key>& stable, std::size_t expected) const {
+        if (wanted_depth_) return std::min<unsigned>(wanted_depth_, stable.height());
+        unsigned depth = 0;
+        while (depth < stable.height() &&
+               stable.nodes(depth + 1) * (TreeNodes<Key>::kLeafEntries / 2) <= expected)
+            ++depth;
+        return depth;
+    }
+
+    std::uint32_t wanted_depth_;
+    unsigned depth_ = 0;
+    std::size_t count_ = 0;
+    TreeNodes<Key> nodes_;
+    std::vector<SubTree> sub_trees_;  // the first count_ are used
+};
+
+template <class Key, class Lock = NoLock>
+using PimTree = MergingTree<Key, SubTrees<Key, Lock>>;
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

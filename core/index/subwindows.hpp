@@ -1,0 +1,312 @@
+// A window as a chain of subwindows in the order of arrival: the newest takes the inserts, all are probed,
+// and the oldest is dropped whole once its last entry is forgotten; until then its forgotten entries are
+// filtered out. So no structure of a subwindow ever deletes. The shape of the chained indexes of "Parallel
+// Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) and of "PanJoin: A Partition-based
+// Adaptive Stream Join" (Pan, Jacobsen).
+//
+// A full window consists of `length` subwindows, the oldest and the newest of them in part. How large the
+// next one shall be follows from what the window holds when it is begun, since only windows of rows know it
+// beforehand. Every probe visits each subwindow that it can see a part of.
+#pragma once
+
+#include "concept.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+// What a subwindow's structure can do. It is made for at most `capacity` entries, with the one before it,
+// which is sealed, to learn from; gets them in the order of positions or in sorted batches; and is sealed
+// when no more will come. `whole` tells a probe that it sees every position of this subwindow.
+template <class P, class Key>
+concept Subwindow = requires(P part, const P constant, const P* before, Key key, std::uint32_t position,
+                             const Entry<Key>* sorted, std::size_t count, Interval<Key> interval,
+                             Visible visible, bool whole, MatchList list) {
+    P(count, IndexOptions{}, before);
+    part.insert(key, position);
+    part.insert_sorted(sorted, count);  // by key, equal keys by position
+    part.seal();
+    constant.probe(interval, visible, whole, list);
+    constant.check();
+    { constant.size() } -> std::same_as<std::size_t>;
+    { constant.bytes() } -> std::same_as<std::size_t>;
+};
+
+// A subwindow that can go on from where it found the probe before, whose interval began no later.
+template <class P>
+concept SortedProbes = requires { typename P::Cursor; };
+
+// A subwindow that can fetch the memory of an insert or a probe ahead (AimedIndex, concept.hpp).
+template <class P, class Key>
+concept AimedSubwindow = requires(const P part, Key key, Interval<Key> interval) {
+    { part.aim_insert(key) } -> std::same_as<typename P::InsertAim>;  // a pointer
+    { part.aim_probe(interval) } -> std::same_as<typename P::ProbeAim>;
+};
+
+// One that can tell for many sorted intervals at once where their entries stand, and report them later.
+template <class P, class Key>
+concept LocatingSubwindow =
+    SortedProbes<P> &&
+    requires(const P part, const Interval<Key>* intervals, std::size_t count, typename P::Cursor& cursor,
+             typename P::Stretch* found, Visible visible, bool whole, MatchList list) {
+        part.locate(intervals, count, cursor, found);
+        part.report(*found, *intervals, visible, whole, list);
+    };
+
+template <class Key, class Part>
+class Subwindows {
+    static_assert(Subwindow<Part, Key>);
+
+  public:
+    // A window is cut into `length` - 1 subwindows' worth of entries.
+    Subwindows(const IndexOptions& options, std::uint32_t length)
+        : options_(options), share_(std::max(length, 2u) - 1) {}
+
+    void insert(Key key, std::uint32_t position) {
+        if (full(position)) begin(position);
+        note(position);
+        parts_.back().part->insert(key, position);
+    }
+
+    // A batch stays together where it can: it begins a subwindow that has room for it, rather than be cut to
+    // fill up one that is half full. `by_key` are the same entries, sorted.
+    void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
+        for (std::size_t done = 0; done < count;) {
+            const std::size_t left = count - done;
+            if (full(entries[done].value) || (room() < left && room() <= capacity_ / 2))
+                begin(entries[done].value, left);
+            const std::size_t fitting = std::min(left, room());
+            const std::uint32_t first = entries[done].value;
+            const std::uint32_t last = entries[done + fitting - 1].value;
+            note(last);
+            if (fitting == count) return parts_.back().part->insert_sorted(by_key, count);
+            batch_.reserve(count);
+            std::size_t chosen = 0;
+            for (std::size_t i = 0; i < count; ++i) {
+                batch_[chosen] = by_key[i];
+                chosen += by_key[i].value - first <= last - first;
+            }
+            parts_.back().part->insert_sorted(batch_.data(), chosen);
+            done += fitting;
+        }
+    }
+
+    void insert_batch(const Entry<Key>* entries, std::size_t count) {
+        sorted_.reserve(count);
+        std::memcpy(sorted_.data(), entries, count * sizeof(Entry<Key>));
+        sort_entries(sorted_.data(), count, batch_);
+        insert_batch(entries, count, sorted_.data());
+    }
+
+    template <class Matches>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
+        for (const Held& held : parts_)
+            if (const Sight sight = held.seen_by(visible); sight != Sight::none)
+                held.part->probe(interval, visible, sight == Sight::whole, matches);
+    }
+
+    // Aims at as many subwindows as short chains have; the others are found when they are probed.
+    auto aim_insert(Key key) const
+        requires AimedSubwindow<Part, Key>
+    {
+        return parts_.empty() || room() == 0 ? nullptr : parts_.back().part->aim_insert(key);
+    }
+
+    auto aim_probe(Interval<Key> interval) const
+        requires AimedSubwindow<Part, Key>
+    {
+        ProbeAims<Part> aims;
+        aims.count = std::min(parts_.size(), kAimed);
+        for (std::size_t p = 0; p < aims.count; ++p) aims.at[p] = parts_[p].part->aim_probe(interval);
+        return aims;
+    }
+
+    template <class Aim>
+    void insert(Key key, std::uint32_t position, Aim aim) {
+        if (!aim || full(position)) return insert(key, position);
+        note(position);
+        parts_.back().part->insert(key, position, aim);
+    }
+
+    template <class Matches, class Aims>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, const Aims& aims) const {
+        for (std::size_t p = 0; p < parts_.size(); ++p) {
+            const Sight sight = parts_[p].seen_by(visible);
+            if (sight == Sight::none) continue;
+            if (p < aims.count)
+                parts_[p].part->probe(interval, visible, sight == Sight::whole, matches, aims.at[p]);
+            else parts_[p].part->probe(interval, visible, sight == Sight::whole, matches);
+        }
+    }
+
+    void insert_group(const Entry<Key>* entries, std::size_t count)
+        requires AimedSubwindow<Part, Key>
+    {
+        if (!full(entries[count - 1].value) && room() >= count) {
+            note(entries[count - 1].value);
+            return parts_.back().part->insert_group(entries, count);
+        }
+        for (std::size_t i = 0; i < count; ++i) insert(entries[i].key, entries[i].value);
+    }
+
+    template <class Matches>
+    void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
+        requires AimedSubwindow<Part, Key>
+    {
+        ProbeAims<Part> aims[kGroup];
+        for (std::size_t i = 0; i < count; ++i) aims[i] = aim_probe(tasks[order[i]].interval);
+        for (std::size_t i = 0; i < count; ++i) {
+            Task<Key>& task = tasks[order[i]];
+            matches.begin(task);
+            probe(task.interval, task.visible, matches, aims[i]);
+            task.found_to = matches.size();
+        }
+    }
+
+    // Tasks by the lower ends of their intervals: each subwindow goes on from the task before.
+    template <class Matches>
+    void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
+        requires SortedProbes<Part>
+    {
+        std::vector<typename Part::Cursor> cursors(parts_.size());
+        if constexpr (LocatingSubwindow<Part, Key>)
+            return probe_blocks(tasks, order, count, matches, cursors);
+        else probe_in_turn(tasks, order, count, matches, cursors);
+    }
+
+    void forget(std::uint32_t position) {
+        if (parts_.empty() || !before(first_, position)) return;
+        first_ = position;
+        slides_ = true;
+        std::size_t gone = 0;
+        while (gone < parts_.size() && before(parts_[gone].last, position)) ++gone;
+        if (gone) parts_.erase(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+
+    void check(std::uint32_t first, std::uint32_t next) const {
+        for (std::size_t i = 0; i < parts_.size(); ++i) {
+            const Held& held = parts_[i];
+            require(!before(held.last, held.first) && before(held.last, next),
+                    "subwindow: a range of positions");
+            require(!before(held.last, first), "subwindow: a forgotten one is dropped");
+            require(i == 0 || before(parts_[i - 1].last, held.first), "subwindow: one follows the other");
+            require(held.part->size() > 0 && held.part->size() <= std::size_t{held.last - held.first} + 1,
+                    "subwindow: as many entries as positions at most");
+            held.part->check();
+        }
+        require(parts_.empty() || parts_.back().part->size() <= capacity_, "subwindow: not overfull");
+    }
+
+    std::size_t bytes() const {
+        std::size_t total = batch_.bytes() + sorted_.bytes() + parts_.capacity() * sizeof(Held);
+        for (const Held& held : parts_) total += sizeof(Part) + held.part->bytes();
+        return total;
+    }
+
+  private:
+    static constexpr std::size_t kAimed = 4;
+    static constexpr std::uint32_t kMostSpread = std::uint32_t{1} << 30;
+
+    template <class P>
+    struct ProbeAims {
+        std::size_t count;
+        typename P::ProbeAim at[kAimed];
+    };
+
+    enum class Sight { none, part, whole };
+
+    struct Held {
+        std::unique_ptr<Part> part;
+        std::uint32_t first;  // positions
+        std::uint32_t last;
+
+        Sight seen_by(Visible visible) const {
+            const auto from = static_cast<std::int32_t>(first - visible.first);
+            const auto to = static_cast<std::int32_t>(last - visible.first);
+            const auto count = static_cast<std::int32_t>(visible.count);
+            if (to < 0 || from >= count) return Sight::none;
+            return from >= 0 && to < count ? Sight::whole : Sight::part;
+        }
+    };
+
+    template <class Matches, class Cursor>
+    void probe_in_turn(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
+                       std::vector<Cursor>& cursors) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            Task<Key>& task = tasks[order[i]];
+            matches.begin(task);
+            for (std::size_t p = 0; p < parts_.size(); ++p)
+                if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
+                    parts_[p].part->probe(task.interval, task.visible, sight == Sight::whole, matches,
+                                          cursors[p]);
+            task.found_to = matches.size();
+        }
+    }
+
+    // A block of tasks goes through one subwindow after the other, so that what is known of a subwindow stays
+    // at hand; then the tasks report what they found, each in all subwindows.
+    template <class Matches, class Cursor>
+    void probe_blocks(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
+                      std::vector<Cursor>& cursors) const {
+        constexpr std::size_t kTogether = 128;
+        const std::size_t parts = parts_.size();
+        const Held* const held = parts_.data();
+        std::vector<typename Part::Stretch> found(parts * kTogether);
+        Interval<Key> intervals[kTogether];
+        for (std::size_t done = 0; done < count; done += kTogether) {
+            const std::size_t here = std::min(kTogether, count - done);
+            for (std::size_t i = 0; i < here; ++i) intervals[i] = tasks[order[done + i]].interval;
+            for (std::size_t p = 0; p < parts; ++p)
+                held[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
+            for (std::size_t i = 0; i < here; ++i) {
+                if (done + i + kTogether < count) {
+                    const Task<Key>& next = tasks[order[done + i + kTogether]];
+                    prefetch(&next);
+                    prefetch(&next.found_to);
+                }
+                Task<Key>& task = tasks[order[done + i]];
+                const Visible visible = task.visible;
+                matches.begin(task);
+                for (std::size_t p = 0; p < parts; ++p)
+                    if (const Sight sight = held[p].seen_by(visible); sight != Sight::none)
+                        held[p].part->report(found[p * kTogether + i], intervals[i], visible,
+                                             sight == Sight::whole, matches);
+                task.found_to = matches.size();
+            }
+        }
+    }
+
+    // A subwindow is full, too, when its positions spread so far that they would wrap around: few of them
+    // hold an entry then.
+    bool full(std::uint32_t position) const {
+        return parts_.empty() || room() == 0 || position - parts_.back().first > kMostSpread;
+    }
+    std::size_t room() const { return capacity_ - parts_.back().part->size(); }
+
+    // A window that has not begun to slide yet doubles with each subwindow. One that gets batches is cut
+    // between them.
+    void begin(std::uint32_t position, std::size_t batch = 1) {
+        if (parts_.empty()) first_ = position;
+        std::size_t held = 0;  // entries: many positions may hold none
+        for (const Held& each : parts_) held += each.part->size();
+        held = std::min<std::size_t>(held, position - first_);
+        std::size_t capacity = std::max<std::size_t>(options_.least, slides_ ? held / share_ : held);
+        capacity = (capacity + batch - 1) / batch * batch;
+        parts_.reserve(parts_.size() + 1);
+        Part* last = parts_.empty() ? nullptr : parts_.back().part.get();
+        if (last) last->seal();
+        parts_.push_back({std::make_unique<Part>(capacity, options_, last), position, position});
+        capacity_ = capacity;
+    }
+
+    void note(std::uint32_t position) { parts_.back().last = position; }
+
+    IndexOptions options_;
+    std::size_t share_;
+    std::vector<Held> parts_;   // oldest first
+    std::size_t capacity_ = 0;  // of the newest
+    std::uint32_t first_ = 0;   // positions before are forgotten
+    bool slides_ = false;
+    Buffer<Entry<Key>> sorted_;  // a batch, and the part of it that a subwindow gets
+    Buffer<Entry<Key>> batch_;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,106 @@
+// The indexes of both sides, whatever their structure: what the driver asks of them, once for each group.
+// Structures are compiled apart (structure.cpp); behind the two or three virtual calls of a group everything
+// is inlined.
+#pragma once
+
+#include "../index/concept.hpp"
+#include "filter.hpp"
+#include "ranges.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+// What the arrivals of a group insert, by their own side, and what they look for, by the side that they
+// probe.
+template <class Key>
+struct Group {
+    Task<Key>* tasks;
+    const Entry<Key>* entries[2];
+    const Entry<Key>* by_key[2];  // the same in the order of keys, or null
+    std::size_t entry_count[2];
+    const std::uint32_t* order[2];  // numbers of tasks
+    std::size_t order_count[2];
+    bool sorted;  // order goes by the lower ends of the intervals
+};
+
+template <class Key>
+class Indexes {
+  public:
+    virtual ~Indexes() = default;
+    // Inserts all, then probes all.
+    virtual void join(const Group<Key>& group, MatchList& matches) = 0;
+    virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
+    virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
+    virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
+    virtual void insert(int side, const Entry<Key>* entries, std::size_t count) = 0;
+    virtual std::uint64_t largest_group(std::uint64_t live) const = 0;
+    virtual void forget(std::uint32_t left, std::uint32_t right) = 0;
+    virtual void check(int side, std::uint32_t first, std::uint32_t next) const = 0;
+    virtual std::size_t bytes() const = 0;
+};
+
+template <class Key, class Index>
+class IndexesOf final : public Indexes<Key> {
+    static_assert(WindowIndex<Index, Key>);
+
+  public:
+    explicit IndexesOf(const JoinSpec& spec)
+        : self_join_(spec.self_join), index_{Index(spec.options), Index(spec.options)} {}
+
+    void join(const Group<Key>& group, MatchList& matches) override { run(group, matches); }
+    void join(const Group<Key>& group, MatchCount& matches) override { run(group, matches); }
+    void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
+    void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
+
+    void insert(int side, const Entry<Key>* entries, std::size_t count) override {
+        insert_all(index_[side], entries, count);
+    }
+
+    std::uint64_t largest_group(std::uint64_t live) const override {
+        return slidejoin::SLIDEJOIN_TARGET::largest_group<Index>(live);
+    }
+
+    void forget(std::uint32_t left, std::uint32_t right) override {
+        index_[0].forget(left);
+        index_[1].forget(right);
+    }
+
+    void check(int side, std::uint32_t first, std::uint32_t next) const override {
+        index_[side].check(first, next);
+    }
+
+    std::size_t bytes() const override { return sizeof *this + index_[0].bytes() + index_[1].bytes(); }
+
+  private:
+    const Index& probed(int side) const { return index_[self_join_ ? 0 : side]; }
+
+    template <class Matches>
+    void run(const Group<Key>& group, Matches& matches) {
+        if constexpr (AimedIndex<Index, Key>) {
+            const int own = group.entry_count[0] ? 0 : 1;
+            if (group.entry_count[own] == 1 && group.entry_count[1 - own] == 0 && !self_join_ &&
+                group.order_count[1 - own] == 1 && group.order_count[own] == 0)
+                return run_one(own, *group.entries[own], group.tasks[*group.order[1 - own]], matches);
+        }
+        for (int i = 0; i < 2; ++i)
+            insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
+        for (int i = 0; i < 2; ++i)
+            probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);
+    }
+
+    // Tuple by tuple: both indexes' memory is fetched before either is used.
+    template <class Matches>
+    void run_one(int own, const Entry<Key>& entry, Task<Key>& task, Matches& matches) {
+        const Index& met = index_[1 - own];
+        matches.begin(task);
+        const auto insert_at = index_[own].aim_insert(entry.key);
+        const auto probe_at = met.aim_probe(task.interval);
+        index_[own].insert(entry.key, entry.value, insert_at);
+        met.probe(task.interval, task.visible, matches, probe_at);
+        task.found_to = matches.size();
+    }
+
+    bool self_join_;
+    Index index_[2];  // a self-join uses the first only
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

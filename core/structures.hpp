@@ -1,0 +1,39 @@
+// The structures of the core by their kind. Each is compiled for itself, in structure.cpp.
+#pragma once
+
+#include "join/indexes.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+// The structures, as X(kind, class template).
+#define SLIDEJOIN_STRUCTURES(X) \
+    X(nested_loop, NestedLoop)  \
+    X(b_tree, BPlusTree)        \
+    X(b_chain, BChain)          \
+    X(ib_chain, IbChain)        \
+    X(im_tree, ImTree)          \
+    X(pim_tree, PimTree)        \
+    X(rap_table, RapTable)      \
+    X(wib_tree, WibTree)        \
+    X(bi_sort, BiSort)          \
+    X(bucket_tree, BucketTree)
+
+#define SLIDEJOIN_DECLARE(kind, Structure) \
+    template <class Key>                   \
+    std::unique_ptr<Indexes<Key>> make_##kind(const JoinSpec& spec);
+SLIDEJOIN_STRUCTURES(SLIDEJOIN_DECLARE)
+#undef SLIDEJOIN_DECLARE
+
+template <class Key>
+std::unique_ptr<Indexes<Key>> make_indexes(const JoinSpec& spec) {
+    switch (spec.index) {
+#define SLIDEJOIN_CASE(kind, Structure) \
+    case IndexKind::kind:               \
+        return make_##kind<Key>(spec);
+        SLIDEJOIN_STRUCTURES(SLIDEJOIN_CASE)
+#undef SLIDEJOIN_CASE
+    }
+    throw std::logic_error("unknown index");
+}
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

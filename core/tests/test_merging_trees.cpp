@@ -1,0 +1,209 @@
+// IM-Tree and PIM-Tree: many small merges, sub-trees at every depth, locks that are handed over.
+#include "../target.hpp"
+#include "testing.hpp"
+
+SLIDEJOIN_TARGET_BEGIN
+
+#include "../index/im_tree.hpp"
+#include "../index/pim_tree.hpp"
+#include "index_cases.hpp"
+
+using namespace slidejoin::SLIDEJOIN_TARGET;
+using slidejoin::IndexOptions;
+
+namespace {
+
+// Counts what is held, and insists on the order of a hand-over: a second lock is the next sub-tree's, and
+// only the first of two is given back before it.
+class CountingLock {
+  public:
+    void lock() {
+        CHECK(!held_);
+        if (held_now == 1) CHECK(last < this);
+        held_ = true;
+        last = this;
+        most_held = std::max(most_held, ++held_now);
+        handed_over += held_now == 2;
+        ++taken;
+    }
+
+    void unlock() {
+        CHECK(held_);
+        if (held_now == 2) CHECK(last != this);
+        held_ = false;
+        --held_now;
+    }
+
+    ~CountingLock() { broken |= held_; }
+
+    static inline int held_now = 0, most_held = 0;
+    static inline std::uint64_t taken = 0, handed_over = 0;
+    static inline const CountingLock* last = nullptr;
+    static inline bool broken = false;
+
+  private:
+    bool held_ = false;
+};
+
+template <class Key>
+using Pim = PimTree<Key>;
+template <class Key>
+using LockedPim = PimTree<Key, CountingLock>;
+
+IndexOptions merging(double ratio, std::uint32_t depth, std::uint32_t least) {
+    IndexOptions options;
+    options.merge_ratio = ratio;
+    options.insertion_depth = depth;
+    options.least = least;
+    return options;
+}
+
+// Tuple by tuple with aims, as the driver does, against a plain list.
+template <class Index>
+void check_aims(const IndexOptions& options, std::uint32_t start, Shape shape) {
+    testing::Random random(9);
+    Index index(options);
+    Model<std::uint32_t> model;
+    std::uint32_t first = start;
+    for (std::uint32_t i = 0; i < 3000; ++i) {
+        const std::uint32_t next = start + i;
+        const auto key = make_key<std::uint32_t>(shape, i, random);
+        index.insert(key, next, index.aim_insert(key));
+        model.entries.push_back({key, next});
+        Interval<std::uint32_t> interval{key / 2, key};
+        MatchList list;
+        index.probe(interval, {first, next - first}, list, index.aim_probe(interval));
+        if (i % 7 == 0) {
+            std::vector<std::uint32_t> found(list.data(), list.data() + list.size());
+            std::sort(found.begin(), found.end());
+            CHECK(found == model.probe(interval, {first, next - first}));
+        }
+        if (i >= 700) first = next - 700;
+        index.forget(first);
+        if (i % 101 == 0) index.check(first, next + 1);
+    }
+}
+
+// A large window that slides over several merges, in batches, then groups, then tuple by tuple; positions
+// wrap.
+template <class Index>
+void check_large(const IndexOptions& options) {
+    constexpr std::uint32_t kCount = 100'000, kWindow = 30'000, kStart = 0u - 50'000u;
+    testing::Random random(1);
+    Index index(options);
+    std::vector<Entry<std::uint64_t>> entries(kCount);
+    for (std::uint32_t i = 0; i < kCount; ++i)
+        entries[i] = {random() >> (i < kCount / 2 ? 40 : 4), kStart + i};  // the keys' range changes abruptly
+    for (std::uint32_t done = 0; done < kCount;) {
+        const std::uint32_t step = std::min(kCount - done, done < 50'000 ? 1000u : done < 80'000 ? 16u : 1u);
+        insert_all(index, &entries[done], step);
+        done += step;
+        const std::uint32_t first = done < kWindow ? 0 : done - kWindow;
+        index.forget(kStart + first);
+        if (done % 4000 < step) {
+            index.check(kStart + first, kStart + done);
+            MatchCount all, some;
+            const Visible visible{kStart + first, done - first};
+            index.probe({0, ~std::uint64_t{0}}, visible, all);
+            CHECK_EQUAL(all.size(), done - first);
+            const std::uint64_t low = entries[done - 1].key, high = low + low / 4;
+            index.probe({low, high}, visible, some);
+            const auto expected = std::count_if(entries.begin() + first, entries.begin() + done,
+                                                [&](const auto& e) { return low <= e.key && e.key <= high; });
+            CHECK_EQUAL(some.size(), static_cast<std::size_t>(expected));
+        }
+    }
+}
+
+// Entries are far apart: what is forgotten must go before its positions come round again.
+template <class Index>
+void check_rare_inserts() {
+    Index index(merging(0.125, 0, 1024));
+    std::uint32_t position = 0;
+    for (int i = 0; i < 40; ++i) {
+        index.insert(7, position);
+        index.forget(position);
+        index.check(position, position + 1);
+        MatchCount count;
+        index.probe({7, 7}, {position, 1u << 30}, count);
+        CHECK_EQUAL(count.size(), 1u);
+        for (int step = 0; step < 4; ++step) {  // positions pass without a key
+            position += 1u << 27;
+            index.forget(position);
+        }
+    }
+}
+
+}  // namespace
+
+TEST(im_tree) { check_all(slidejoin::IndexKind::im_tree); }
+TEST(pim_tree) { check_all(slidejoin::IndexKind::pim_tree); }
+
+TEST(im_tree_merges_often) {
+    check_all(slidejoin::IndexKind::im_tree, merging(0.01, 0, 64));
+    check_all(slidejoin::IndexKind::im_tree, merging(0.25, 0, 16));
+    check_all(slidejoin::IndexKind::im_tree, merging(1.0, 0, 1));
+}
+
+TEST(pim_tree_merges_often) {
+    check_all(slidejoin::IndexKind::pim_tree, merging(0.01, 0, 64));
+    check_all(slidejoin::IndexKind::pim_tree, merging(0.25, 1, 16));
+    check_all(slidejoin::IndexKind::pim_tree, merging(0.25, 4, 64));
+    check_all(slidejoin::IndexKind::pim_tree, merging(1.0, 2, 1));
+}
+
+TEST(merging_trees_aim) {
+    for (const Shape shape : kShapes)
+        for (const std::uint32_t start : {0u, 0xfffffc00u})
+            for (const std::uint32_t depth : {0u, 4u}) {
+                check_aims<ImTree<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
+                check_aims<Pim<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
+                check_aims<LockedPim<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
+            }
+}
+
+TEST(merging_trees_large) {
+    check_large<ImTree<std::uint64_t>>({});
+    check_large<ImTree<std::uint64_t>>(merging(0.0625, 0, 64));
+    for (const std::uint32_t depth : {0u, 1u, 2u, 3u, 4u})
+        check_large<Pim<std::uint64_t>>(merging(0.0625, depth, 64));
+}
+
+TEST(merging_trees_with_rare_inserts) {
+    check_rare_inserts<ImTree<std::uint32_t>>();
+    check_rare_inserts<Pim<std::uint32_t>>();
+}
+
+TEST(pim_tree_sub_trees_follow_the_keys) {
+    // Ever greater keys reach the last sub-tree only, until the next merge has built the ranges anew.
+    const IndexOptions options = merging(0.125, 2, 64);
+    SubTrees<std::uint32_t, NoLock> sub_trees(options);
+    ImmutableTree<std::uint32_t> stable;
+    sub_trees.restart(stable, 64);
+    CHECK_EQUAL(sub_trees.count(), 1u);  // before the first merge
+    for (const std::uint32_t size : {10u, 33u, 1025u, 40'000u}) {
+        Run<std::uint32_t> run;
+        run.start(size);
+        for (std::uint32_t i = 0; i < size; ++i) run.add(i * 10, i);
+        run.finish();
+        stable.take(run);
+        sub_trees.restart(stable, 64);
+        CHECK_EQUAL(sub_trees.depth(), std::min(2u, stable.height()));
+        CHECK_EQUAL(sub_trees.count(), stable.nodes(sub_trees.depth()));
+        const std::size_t last = stable.descend(0, 0, sub_trees.depth(), ~0u);
+        CHECK_EQUAL(last, sub_trees.count() - 1);
+        sub_trees.insert(size * 20, 0, sub_trees.aim_insert(size * 20, last));
+        sub_trees.check(stable);
+    }
+}
+
+TEST(pim_tree_locks_hand_over_hand) {
+    CountingLock::taken = CountingLock::handed_over = 0;
+    CountingLock::most_held = 0;
+    for (const std::uint32_t depth : {0u, 2u}) check_all<LockedPim>(merging(0.25, depth, 64));
+    CHECK_EQUAL(CountingLock::held_now, 0);
+    CHECK_EQUAL(CountingLock::most_held, 2);
+    CHECK(CountingLock::taken > CountingLock::handed_over && CountingLock::handed_over > 0);
+    CHECK(!CountingLock::broken);
+}
+SLIDEJOIN_TARGET_END

@@ -1,0 +1,110 @@
+"""The indexes by name, with their parameters: ``"pim-tree"``, ``"pim-tree(merge_ratio=0.0625)"``.
+
+An index decides speed, never results. ``docs/indexes.md`` says what each of them is and when to choose it.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from slidejoin import _core
+from slidejoin.errors import SpecError
+from slidejoin.window import Rows, Window
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that an index can be given."""
+
+    name: str
+    default: int | float
+    least: int | float
+    most: int | float
+    about: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it takes whole numbers only."""
+        return isinstance(self.default, int)
+
+
+_CHAIN = Parameter("chain_length", 2, 2, 64, "sub-indexes of a window, the active one among them")
+_RATIO = Parameter("merge_ratio", 0.125, 2**-10, 1.0, "share of the window that is kept mutable")
+_DEPTH = Parameter(
+    "insertion_depth", 0, 0, 4, "level of the immutable tree at which sub-trees hang; 0 goes by its size"
+)
+_SUBWINDOWS = Parameter("subwindows", 8, 2, 1024, "subwindows of a window")
+_PARTITIONS = Parameter("partitions", 0, 0, 2**20, "partitions of a subwindow; 0 goes by its size")
+_SLACK = Parameter("slack", 1.25, 1.1, 2.0, "room of a partition, over its even share")
+_BUFFER = Parameter("buffer", 0, 0, 2**24, "entries of the insertion buffer; 0 goes by the subwindow's size")
+
+PARAMETERS: dict[str, tuple[Parameter, ...]] = {
+    "nested-loop": (),
+    "b-tree": (),
+    "b-chain": (_CHAIN,),
+    "ib-chain": (_CHAIN,),
+    "im-tree": (_RATIO,),
+    "pim-tree": (_RATIO, _DEPTH),
+    "rap-table": (_SUBWINDOWS, _PARTITIONS, _SLACK),
+    "wib-tree": (_SUBWINDOWS, _PARTITIONS, _SLACK),
+    "bi-sort": (_SUBWINDOWS, _PARTITIONS, _BUFFER),
+    "bucket-tree": (),
+}
+
+_FORM = re.compile(r"([a-z-]+)\s*(?:\((.*)\))?", re.DOTALL)
+
+
+def parse_index(text: str) -> tuple[str, dict[str, int | float]]:
+    """The name of an index and the parameters given with it.
+
+    Raises
+    ------
+    SpecError
+        There is no such index or parameter, or a value is out of its range.
+
+    Examples
+    --------
+    >>> parse_index("pim-tree(merge_ratio=0.0625, insertion_depth=3)")
+    ('pim-tree', {'merge_ratio': 0.0625, 'insertion_depth': 3})
+    """
+    names = [*_core.indexes(), "auto"]
+    form = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if form is None or form[1] not in names:
+        raise SpecError(f"index={text!r}; expected one of {', '.join(names)}")
+    name, given = form[1], form[2]
+    parameters = {parameter.name: parameter for parameter in PARAMETERS.get(name, ())}
+    options: dict[str, int | float] = {}
+    for part in filter(None, (part.strip() for part in (given or "").split(","))):
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if option not in parameters or not equals:
+            known = ", ".join(parameters) or "none"
+            raise SpecError(f"index={text!r}: {part!r} is not a parameter of {name}, which has {known}")
+        if option in options:
+            raise SpecError(f"index={text!r}: {option} is given twice")
+        options[option] = _value(text, parameters[option], value)
+    return name, options
+
+
+def _value(text: str, parameter: Parameter, given: str) -> int | float:
+    try:
+        value: Any = int(given) if parameter.whole else float(given)
+    except ValueError:
+        value = math.nan
+    if not parameter.least <= value <= parameter.most:
+        kind = "a whole number" if parameter.whole else "a number"
+        raise SpecError(
+            f"index={text!r}: {parameter.name}={given}; expected {kind} from {parameter.least} to "
+            f"{parameter.most}: {parameter.about}"
+        )
+    return value  # type: ignore[no-any-return]
+
+
+def check_index(index: str, window: Window) -> str:
+    """An index with its parameters, and ``auto`` decided."""
+    name, _ = parse_index(index)
+    if name == "auto":
+        # A window of a few dozen tuples is scanned faster than searched.
+        small = isinstance(window, Rows) and max(window.left, window.right) <= 64
+        return "nested-loop" if small else "b-tree"
+    return index
