@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 LAYERS = [
     {"errors", "_core", "reference"},
     {"isa", "window"},
-    {"index", "chooser"},
+    {"index"},
     {"native", "predicate"},
     {"spec"},
     {"arrays", "keys", "columns", "source", "ranges"},
