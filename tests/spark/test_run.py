@@ -30,6 +30,7 @@ def active(session):
     setting = "spark.sql.parquet.outputTimestampType"
     before = session.conf.get(setting)
     session.conf.set(setting, "TIMESTAMP_MICROS")
+    session.createDataFrame([], "a int")  # makes it the active one, whichever other tests have used before
     yield session
     session.conf.set(setting, before)
 
