@@ -23,9 +23,11 @@ test-long: BRIEF := OFF
 test-long: setup lint native-test
 	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
-# The oldest Spark that is supported; .venv has the newest. Only pyspark is another one.
+# The oldest Spark that is supported; .venv has the newest. Only pyspark is another one, which leaves sockets to
+# the garbage collector.
 test-spark-oldest: setup $(SPARK_OLDEST)/.installed
-	PYTHONPATH="$(CURDIR)/$(SPARK_OLDEST)" $(BIN)/pytest -rs tests/spark/test_streaming.py tests/spark/test_types.py
+	PYTHONPATH="$(CURDIR)/$(SPARK_OLDEST)" $(BIN)/pytest -rs -n $(JOBS) -W ignore::ResourceWarning \
+		-W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/test_streaming.py tests/spark/test_types.py
 
 $(SPARK_OLDEST)/.installed:
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --target $(SPARK_OLDEST) 'pyspark==4.0.*' 'py4j==0.10.9.9'
