@@ -1,5 +1,5 @@
 // The few vector operations that structures are made of. What differs between instruction sets is in simd/;
-// the loops are written once, here:
+// the loops are written once, here, but for their tails, which AVX-512 takes in one masked step:
 //   count_below, count_up_to              place of a key in a sorted node
 //   select_positions, tally_positions     positions that are visible
 //   select_padded, tally_padded           the same of arrays with readable slots behind them

@@ -62,14 +62,8 @@ class RapSubwindow {
     };
     using Cursor = Stretch;
 
-    // Probes whose lower ends ascend go on from the partition before; neighbours find theirs in the cache.
-    template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, Cursor& cursor) const {
-        cursor.partition = splitters_.find(interval.low, cursor.partition);
-        scan(cursor.partition, interval, visible, matches);
-    }
-
-    // The same in two steps, for many: all partitions are found and fetched, then scanned.
+    // Many probes whose lower ends ascend, in two steps: all partitions are found, each from the one before,
+    // and fetched; then they are scanned.
     void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
         for (std::size_t i = 0; i < count; ++i) {
             found[i] = cursor = {splitters_.find(intervals[i].low, cursor.partition)};

@@ -30,10 +30,6 @@ concept Subwindow = requires(P part, const P constant, const P* before, Key key,
     { constant.bytes() } -> std::same_as<std::size_t>;
 };
 
-// A subwindow that can go on from where it found the probe before, whose interval began no later.
-template <class P>
-concept SortedProbes = requires { typename P::Cursor; };
-
 // A subwindow that can fetch the memory of an insert or a probe ahead (AimedIndex, concept.hpp).
 template <class P, class Key>
 concept AimedSubwindow = requires(const P part, Key key, Interval<Key> interval) {
@@ -41,10 +37,10 @@ concept AimedSubwindow = requires(const P part, Key key, Interval<Key> interval)
     { part.aim_probe(interval) } -> std::same_as<typename P::ProbeAim>;
 };
 
-// One that can tell for many sorted intervals at once where their entries stand, and report them later.
+// One that can tell for many sorted intervals at once where their entries stand, and report them later. The
+// cursor is where it found the interval before, which began no later.
 template <class P, class Key>
 concept LocatingSubwindow =
-    SortedProbes<P> &&
     requires(const P part, const Interval<Key>* intervals, std::size_t count, typename P::Cursor& cursor,
              typename P::Stretch* found, Visible visible, bool whole, MatchList list) {
         part.locate(intervals, count, cursor, found);
@@ -161,15 +157,40 @@ class Subwindows {
         }
     }
 
-    // Tasks by the lower ends of their intervals: each subwindow goes on from the task before.
+    // Tasks by the lower ends of their intervals. A block of them goes through one subwindow after the other,
+    // so that what is known of a subwindow stays at hand; then the tasks report what they found, each in all
+    // subwindows.
     template <class Matches>
     void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
-        requires SortedProbes<Part>
+        requires LocatingSubwindow<Part, Key>
     {
-        std::vector<typename Part::Cursor> cursors(parts_.size());
-        if constexpr (LocatingSubwindow<Part, Key>)
-            return probe_blocks(tasks, order, count, matches, cursors);
-        else probe_in_turn(tasks, order, count, matches, cursors);
+        constexpr std::size_t kTogether = 128;
+        const std::size_t parts = parts_.size();
+        std::vector<typename Part::Cursor> cursors(parts);
+        const Held* const held = parts_.data();
+        std::vector<typename Part::Stretch> found(parts * kTogether);
+        Interval<Key> intervals[kTogether];
+        for (std::size_t done = 0; done < count; done += kTogether) {
+            const std::size_t here = std::min(kTogether, count - done);
+            for (std::size_t i = 0; i < here; ++i) intervals[i] = tasks[order[done + i]].interval;
+            for (std::size_t p = 0; p < parts; ++p)
+                held[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
+            for (std::size_t i = 0; i < here; ++i) {
+                if (done + i + kTogether < count) {
+                    const Task<Key>& next = tasks[order[done + i + kTogether]];
+                    prefetch(&next);
+                    prefetch(&next.found_to);
+                }
+                Task<Key>& task = tasks[order[done + i]];
+                const Visible visible = task.visible;
+                matches.begin(task);
+                for (std::size_t p = 0; p < parts; ++p)
+                    if (const Sight sight = held[p].seen_by(visible); sight != Sight::none)
+                        held[p].part->report(found[p * kTogether + i], intervals[i], visible,
+                                             sight == Sight::whole, matches);
+                task.found_to = matches.size();
+            }
+        }
     }
 
     void forget(std::uint32_t position) {
@@ -226,53 +247,6 @@ class Subwindows {
             return from >= 0 && to < count ? Sight::whole : Sight::part;
         }
     };
-
-    template <class Matches, class Cursor>
-    void probe_in_turn(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
-                       std::vector<Cursor>& cursors) const {
-        for (std::size_t i = 0; i < count; ++i) {
-            Task<Key>& task = tasks[order[i]];
-            matches.begin(task);
-            for (std::size_t p = 0; p < parts_.size(); ++p)
-                if (const Sight sight = parts_[p].seen_by(task.visible); sight != Sight::none)
-                    parts_[p].part->probe(task.interval, task.visible, sight == Sight::whole, matches,
-                                          cursors[p]);
-            task.found_to = matches.size();
-        }
-    }
-
-    // A block of tasks goes through one subwindow after the other, so that what is known of a subwindow stays
-    // at hand; then the tasks report what they found, each in all subwindows.
-    template <class Matches, class Cursor>
-    void probe_blocks(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
-                      std::vector<Cursor>& cursors) const {
-        constexpr std::size_t kTogether = 128;
-        const std::size_t parts = parts_.size();
-        const Held* const held = parts_.data();
-        std::vector<typename Part::Stretch> found(parts * kTogether);
-        Interval<Key> intervals[kTogether];
-        for (std::size_t done = 0; done < count; done += kTogether) {
-            const std::size_t here = std::min(kTogether, count - done);
-            for (std::size_t i = 0; i < here; ++i) intervals[i] = tasks[order[done + i]].interval;
-            for (std::size_t p = 0; p < parts; ++p)
-                held[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
-            for (std::size_t i = 0; i < here; ++i) {
-                if (done + i + kTogether < count) {
-                    const Task<Key>& next = tasks[order[done + i + kTogether]];
-                    prefetch(&next);
-                    prefetch(&next.found_to);
-                }
-                Task<Key>& task = tasks[order[done + i]];
-                const Visible visible = task.visible;
-                matches.begin(task);
-                for (std::size_t p = 0; p < parts; ++p)
-                    if (const Sight sight = held[p].seen_by(visible); sight != Sight::none)
-                        held[p].part->report(found[p * kTogether + i], intervals[i], visible,
-                                             sight == Sight::whole, matches);
-                task.found_to = matches.size();
-            }
-        }
-    }
 
     // A subwindow is full, too, when its positions spread so far that they would wrap around: few of them
     // hold an entry then.

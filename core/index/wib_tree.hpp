@@ -74,14 +74,8 @@ class WibSubwindow {
         scan(locate(tree_.aim_probe(interval), interval.low), interval, visible, matches);
     }
 
-    // Probes whose lower ends ascend go on from the node before; neighbours find their leaves in the cache.
-    template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, Cursor& cursor) const {
-        cursor = locate_after(cursor.node, interval.low);
-        scan(cursor, interval, visible, matches);
-    }
-
-    // The same in two steps, for many: all leaves are found and fetched, then scanned.
+    // Many probes whose lower ends ascend, in two steps: all leaves are found, each from the node before, and
+    // fetched; then they are scanned.
     void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
         for (std::size_t i = 0; i < count; ++i) {
             found[i] = cursor = locate_after(cursor.node, intervals[i].low);

@@ -12,6 +12,16 @@ inline constexpr unsigned kKeyLanes = 64 / sizeof(Key);
 
 inline unsigned lane_count(unsigned mask) { return static_cast<unsigned>(__builtin_popcount(mask)); }
 
+// A mask register as a number. Spelt out, because GCC 12 spills a widened mask with a store of one or two
+// bytes and loads four back: what stood above them on the stack became lanes.
+template <class Mask>
+inline unsigned lanes_of(Mask mask) {
+    unsigned lanes;
+    if constexpr (sizeof(Mask) == 1) __asm__("kmovb %1, %0" : "=r"(lanes) : "k"(mask));
+    else __asm__("kmovw %1, %0" : "=r"(lanes) : "k"(mask));
+    return lanes;
+}
+
 template <class Key>
 inline __m512i broadcast(Key key) {
     if constexpr (sizeof(Key) == 4) return _mm512_set1_epi32(static_cast<int>(key));
@@ -20,14 +30,16 @@ inline __m512i broadcast(Key key) {
 
 template <class Key>
 inline unsigned lanes_below(const Key* keys, Key key) {
-    if constexpr (sizeof(Key) == 4) return _mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys), broadcast(key));
-    else return _mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys), broadcast(key));
+    if constexpr (sizeof(Key) == 4)
+        return lanes_of(_mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys), broadcast(key)));
+    else return lanes_of(_mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys), broadcast(key)));
 }
 
 template <class Key>
 inline unsigned lanes_up_to(const Key* keys, Key key) {
-    if constexpr (sizeof(Key) == 4) return _mm512_cmple_epu32_mask(_mm512_loadu_si512(keys), broadcast(key));
-    else return _mm512_cmple_epu64_mask(_mm512_loadu_si512(keys), broadcast(key));
+    if constexpr (sizeof(Key) == 4)
+        return lanes_of(_mm512_cmple_epu32_mask(_mm512_loadu_si512(keys), broadcast(key)));
+    else return lanes_of(_mm512_cmple_epu64_mask(_mm512_loadu_si512(keys), broadcast(key)));
 }
 
 // low <= key <= high is one subtraction and one unsigned comparison: key - low <= high - low.
@@ -36,12 +48,12 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
     const __m512i low = broadcast(interval.low);
     const __m512i span = broadcast(static_cast<Key>(interval.high - interval.low));
     if constexpr (sizeof(Key) == 4) {
-        return _mm512_cmple_epu32_mask(_mm512_sub_epi32(_mm512_loadu_si512(keys), low), span);
+        return lanes_of(_mm512_cmple_epu32_mask(_mm512_sub_epi32(_mm512_loadu_si512(keys), low), span));
     } else {
-        const unsigned first = _mm512_cmple_epu64_mask(_mm512_sub_epi64(_mm512_loadu_si512(keys), low), span);
-        const unsigned second =
-            _mm512_cmple_epu64_mask(_mm512_sub_epi64(_mm512_loadu_si512(keys + 8), low), span);
-        return first | second << 8;
+        const auto half = [&](const Key* from) {
+            return _mm512_cmple_epu64_mask(_mm512_sub_epi64(_mm512_loadu_si512(from), low), span);
+        };
+        return lanes_of(_mm512_kunpackb(half(keys + 8), half(keys)));
     }
 }
 
@@ -54,15 +66,15 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval, std::size_
     const __m512i span = broadcast(static_cast<Key>(interval.high - interval.low));
     const __mmask16 lanes = lane_mask(count);
     if constexpr (sizeof(Key) == 4) {
-        return _mm512_mask_cmple_epu32_mask(
-            lanes, _mm512_sub_epi32(_mm512_maskz_loadu_epi32(lanes, keys), low), span);
+        return lanes_of(_mm512_mask_cmple_epu32_mask(
+            lanes, _mm512_sub_epi32(_mm512_maskz_loadu_epi32(lanes, keys), low), span));
     } else {
-        const auto half = [&](__mmask8 some, const Key* from) -> unsigned {
+        const auto half = [&](__mmask8 some, const Key* from) {
             return _mm512_mask_cmple_epu64_mask(
                 some, _mm512_sub_epi64(_mm512_maskz_loadu_epi64(some, from), low), span);
         };
-        return half(static_cast<__mmask8>(lanes), keys) | half(static_cast<__mmask8>(lanes >> 8), keys + 8)
-                                                              << 8;
+        return lanes_of(_mm512_kunpackb(half(static_cast<__mmask8>(lanes >> 8), keys + 8),
+                                        half(static_cast<__mmask8>(lanes), keys)));
     }
 }
 
@@ -70,12 +82,13 @@ class PositionBlock {
   public:
     PositionBlock(const std::uint32_t* positions, Visible range)
         : relative_(_mm512_sub_epi32(_mm512_loadu_si512(positions), broadcast(range.first))),
-          visible_(_mm512_cmplt_epu32_mask(relative_, broadcast(range.count))) {}
+          visible_(lanes_of(_mm512_cmplt_epu32_mask(relative_, broadcast(range.count)))) {}
 
     PositionBlock(const std::uint32_t* positions, Visible range, std::size_t count)
         : relative_(_mm512_sub_epi32(_mm512_maskz_loadu_epi32(lane_mask(count), positions),
                                      broadcast(range.first))),
-          visible_(_mm512_mask_cmplt_epu32_mask(lane_mask(count), relative_, broadcast(range.count))) {}
+          visible_(
+              lanes_of(_mm512_mask_cmplt_epu32_mask(lane_mask(count), relative_, broadcast(range.count)))) {}
 
     unsigned visible() const { return visible_; }
 

@@ -120,6 +120,16 @@ void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
     CHECK_EQUAL(none.size(), 0u);
 }
 
+inline IndexOptions made_of(std::uint32_t least, std::uint32_t partitions, double slack,
+                            std::uint32_t subwindows) {
+    IndexOptions options;
+    options.least = least;
+    options.partitions = partitions;
+    options.slack = slack;
+    options.subwindows = subwindows;
+    return options;
+}
+
 // Calls check(shape, first position, form) for all of them.
 template <class Check>
 void for_all_cases(Check check) {

@@ -20,16 +20,6 @@ using namespace slidejoin::SLIDEJOIN_TARGET;
 
 namespace {
 
-slidejoin::IndexOptions made_of(std::uint32_t least, std::uint32_t partitions, double slack,
-                                std::uint32_t subwindows) {
-    slidejoin::IndexOptions options;
-    options.least = least;
-    options.partitions = partitions;
-    options.slack = slack;
-    options.subwindows = subwindows;
-    return options;
-}
-
 template <class Key>
 using Keys = std::vector<Key>;
 

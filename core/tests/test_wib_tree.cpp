@@ -9,20 +9,6 @@ SLIDEJOIN_TARGET_BEGIN
 
 using namespace slidejoin::SLIDEJOIN_TARGET;
 
-namespace {
-
-slidejoin::IndexOptions made_of(std::uint32_t least, std::uint32_t partitions, double slack,
-                                std::uint32_t subwindows) {
-    slidejoin::IndexOptions options;
-    options.least = least;
-    options.partitions = partitions;
-    options.slack = slack;
-    options.subwindows = subwindows;
-    return options;
-}
-
-}  // namespace
-
 TEST(wib_tree) { check_all(slidejoin::IndexKind::wib_tree); }
 TEST(wib_tree_of_small_subwindows) {
     check_all(slidejoin::IndexKind::wib_tree, made_of(16, 0, 1.25, 8));

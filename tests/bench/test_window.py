@@ -5,7 +5,7 @@ import pytest
 
 from slidejoin.bench import BENCHMARKS, window
 from slidejoin.bench.foundation import Answer
-from slidejoin.bench.tables import Following, Stream, table_run
+from slidejoin.bench.tables import Following, Stream, numeric_run, table_run
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import StateError
 from slidejoin.window import rows
@@ -55,7 +55,7 @@ def test_ids_are_positions(form):
     stream = Stream(WORKLOAD, "strings")
     table = stream.warm(window._band(WORKLOAD), rows(64), SIZES.push)
     size = (WORKLOAD.warm, SIZES.tuples, SIZES.push)
-    expected = window._numeric(WORKLOAD.join(), Following(getattr(stream, f"numeric_{form}"), *size))
+    expected = numeric_run(WORKLOAD.join(), Following(getattr(stream, f"numeric_{form}"), *size))
     found = table_run(table, Following(getattr(stream, form), *size))
     for _ in range(2):
         one, other = expected(), found()

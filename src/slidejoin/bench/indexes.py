@@ -5,22 +5,19 @@ same pairs, or the benchmark fails. A run is long enough for whatever an index d
 or beginning a subwindow, to fall into every run alike.
 """
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slidejoin.bench import machine
-from slidejoin.bench.foundation import Agreement, Answer
+from slidejoin.bench.foundation import Agreement
 from slidejoin.bench.measure import MIN_ROUNDS, alternate, one_core, rates, ratios
 from slidejoin.bench.numpy_peer import NUMPY_JOINS
 from slidejoin.bench.peer import NO_CHECKOUT, about, checkout, program
 from slidejoin.bench.race import Programs, absl, ours, race
 from slidejoin.bench.report import Report, Result, Target, measured, missing
-from slidejoin.bench.tables import Following, NumericPush, Stream, checksum
+from slidejoin.bench.tables import Following, NumericPushes, Stream, numeric_run
 from slidejoin.bench.workload import Workload, power
 from slidejoin.errors import UsageError
 from slidejoin.index import PARAMETERS
@@ -185,29 +182,18 @@ def _counts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     yield measured(what, outcome.speedup("count", "push"), "x", target)
 
 
-class _Pushes(Protocol):
-    def push(
-        self, sides: NDArray[np.uint8], keys: NDArray[np.int32], /
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
-
-
-def _pushing(join: _Pushes, following: Following[NumericPush]) -> Callable[[], Answer]:
-    """A run of pushes from Python; adding up what they find does not count."""
-
-    def run() -> Answer:
-        seconds = 0.0
-        matches = left_sum = right_sum = 0
-        with following as pushes:
-            for sides, keys in pushes:
-                begin = time.perf_counter()
-                left, right = join.push(sides, keys)
-                seconds += time.perf_counter() - begin
-                matches += len(left)
-                left_sum += int(left.sum())
-                right_sum += int(right.sum())
-        return Answer(seconds, matches, checksum(left_sum, right_sum))
-
-    return run
+def _alternated(
+    joins: Mapping[str, NumericPushes], workload: Workload, tuples: int, push: int, rounds: int
+) -> dict[str, list[float]]:
+    """The times of joins whose windows are full, on the same arrivals in pushes of one size."""
+    stream, agreement = Stream(workload), Agreement()
+    contenders = {
+        name: agreement.contender(
+            numeric_run(join, Following(stream.numeric_arrivals, workload.warm, tuples, push))
+        )
+        for name, join in joins.items()
+    }
+    return alternate(contenders, rounds)
 
 
 def _numpy(sizes: Sizes, say: Say) -> Iterable[Result]:
@@ -216,21 +202,12 @@ def _numpy(sizes: Sizes, say: Say) -> Iterable[Result]:
     say(what)
     workload = Workload(sizes.batch, sizes.matches)
     stream, tuples = Stream(workload), max(sizes.tuples, 2 * sizes.batch)
-    joins: dict[str, _Pushes] = {"bi-sort": workload.join("bi-sort", group=sizes.batch)}
+    joins: dict[str, NumericPushes] = {"bi-sort": workload.join("bi-sort", group=sizes.batch)}
     for name, kind in NUMPY_JOINS.items():
         joins[name] = kind(workload.window, workload.lower, workload.upper)
         for push in stream.numeric_arrivals(0, workload.warm, sizes.batch):
             joins[name].push(*push)
-    agreement = Agreement()
-    samples = alternate(
-        {
-            name: agreement.contender(
-                _pushing(join, Following(stream.numeric_arrivals, workload.warm, tuples, sizes.batch))
-            )
-            for name, join in joins.items()
-        },
-        sizes.rounds,
-    )
+    samples = _alternated(joins, workload, tuples, sizes.batch, sizes.rounds)
     best = min(NUMPY_JOINS, key=lambda name: float(np.median(samples[name])))
     yield measured(what, ratios(samples[best], samples["bi-sort"]), "x", Target(">=", 4))
     for name in joins:
@@ -247,20 +224,11 @@ def _every_index(sizes: Sizes, say: Say) -> Iterable[Result]:
     windows = {sizes.nested: ["nested-loop"], sizes.middle: searched, sizes.large: searched}
     for window, names in windows.items():
         workload = Workload(window, sizes.matches)
-        stream, tuples = Stream(workload), sliding_tuples(sizes, window)
+        tuples = sliding_tuples(sizes, window)
         for form, group in (("tuple by tuple", 1), (f"batch {power(sizes.push)}", sizes.push)):
             say(f"every index, {form}, w={power(window)}")
             joins = {name: workload.join(name, group) for name in names}
-            agreement = Agreement()
-            samples = alternate(
-                {
-                    name: agreement.contender(
-                        _pushing(join, Following(stream.numeric_arrivals, workload.warm, tuples, sizes.push))
-                    )
-                    for name, join in joins.items()
-                },
-                sizes.information_rounds,
-            )
+            samples = _alternated(joins, workload, tuples, sizes.push, sizes.information_rounds)
             for name, join in joins.items():
                 shape = f"{name}, {form}, w={power(window)}"
                 yield measured(shape, rates(samples[name], tuples), "M tuples/s")

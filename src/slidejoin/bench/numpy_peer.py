@@ -6,6 +6,7 @@ of its own side, and it probes the other side in ascending order, which ``search
 by key; the order of arrival, which slidejoin restores, is spared them.
 """
 
+from abc import ABC, abstractmethod
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ _BIAS = 2**31  # makes the order of signed keys that of unsigned ones
 _MOST = 2**32 - 1
 
 
-class _Windows:
+class _Windows(ABC):
     """A join of int32 keys over the last ``window`` tuples of each side, at most 2^32 tuples a side.
 
     A push stores the whole batch first. Then each tuple meets what stands in its band, and the pairs that it
@@ -51,13 +52,13 @@ class _Windows:
         (left, met_right), (right, met_left) = found
         return np.concatenate([left, met_left]), np.concatenate([met_right, right])
 
+    @abstractmethod
     def _store(self, side: int, words: Words, first: int) -> None:
         """Make a sorted batch part of its side, of which positions from ``first`` on are still needed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _runs(self, side: int) -> list[Words]:
         """The sorted runs that a side consists of."""
-        raise NotImplementedError
 
     def _probe(self, side: int, words: Words, before: Numbers) -> tuple[Numbers, Numbers]:
         """Own and met positions of a batch's pairs; ``before`` has, for each tuple, the others' arrivals."""

@@ -29,7 +29,7 @@ from slidejoin.bench.tables import (
     NumericPush,
     Stream,
     TablePush,
-    checksum,
+    numeric_run,
     table_run,
     throughput,
 )
@@ -79,25 +79,6 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     return Report("window", quick, machine.finished(where), parameters, results)
 
 
-def _numeric(join: NumericJoin, following: Following[NumericPush]) -> Callable[[], Answer]:
-    """A run of NumericJoin: only the pushes count."""
-
-    def run() -> Answer:
-        seconds = 0.0
-        matches = left_sum = right_sum = 0
-        with following as pushes:
-            for sides, keys in pushes:
-                begin = time.perf_counter()
-                left, right = join.push(sides, keys)
-                seconds += time.perf_counter() - begin
-                matches += len(left)
-                left_sum += int(left.sum())
-                right_sum += int(right.sum())
-        return Answer(seconds, matches, checksum(left_sum, right_sum))
-
-    return run
-
-
 def _following(stream: Stream, sizes: Sizes) -> Following[TablePush]:
     return Following(stream.arrivals, stream.workload.warm, sizes.tuples, sizes.push)
 
@@ -121,7 +102,7 @@ def _against_numeric(
         agreement = Agreement()
         join = stream.warm(_band(workload), rows(sizes.window), sizes.push)
         size = (workload.warm, sizes.tuples, sizes.push)
-        numeric = _numeric(workload.join(), Following(numeric_cut, *size))
+        numeric = numeric_run(workload.join(), Following(numeric_cut, *size))
         table = table_run(join, Following(table_cut, *size))
         contenders = {"numeric": agreement.contender(numeric), "window": agreement.contender(table)}
         samples = alternate(contenders, sizes.rounds)
@@ -253,7 +234,7 @@ def _one_shot(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
 
     def numeric() -> Answer:
         join = NumericJoin(sizes.window, workload.lower, workload.upper, np.int32)
-        return _numeric(join, Following(stream.numeric_arrivals, *whole))()
+        return numeric_run(join, Following(stream.numeric_arrivals, *whole))()
 
     def table() -> Answer:
         join = WindowJoin(_band(workload), rows(sizes.window))
