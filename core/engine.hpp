@@ -91,6 +91,7 @@ struct JoinSpec {
     std::vector<ConjunctSpec> on;
     IndexedSpec indexed;
     IndexKind index = IndexKind::b_tree;
+    bool automatic = false;  // the join chooses its index, and changes it when that pays
     IndexOptions options;
     WindowSpec window;
     bool self_join = false;
@@ -240,6 +241,13 @@ struct BrokenInvariant : std::logic_error {
     using std::logic_error::logic_error;
 };
 
+// The index in use; where the join chooses it, why, and how often it was changed.
+struct IndexInUse {
+    IndexKind kind;
+    std::string why;
+    std::uint64_t changes;
+};
+
 class Engine {
   public:
     virtual ~Engine() = default;
@@ -264,6 +272,7 @@ class Engine {
     virtual std::vector<std::uint8_t> unseen(int side, std::uint64_t from, std::uint64_t to) const = 0;
     virtual void load(const JoinState& state, const Stored (&sides)[2]) = 0;
     virtual Stats stats() = 0;
+    virtual IndexInUse index() const = 0;
     // Throws BrokenInvariant where a structure contradicts itself. O(n).
     virtual void check() = 0;
 };

@@ -4,6 +4,9 @@
 //   select_positions, tally_positions     positions that are visible
 //   select_padded, tally_padded           the same of arrays with readable slots behind them
 //   select_entries, tally_entries         entries in an interval and visible
+//   lanes_within                          which of up to 64 keys lie in an interval
+//   select_among, tally_among             positions that are chosen and visible
+//   write_few, fill_few                   a few positions in order
 // A select writes relative positions to `out`, which must have room for kBlock more than `count`, and
 // returns how many there are; a tally only counts them.
 #pragma once
@@ -142,6 +145,50 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
     for (; i < count; ++i) total += range.contains(positions[i]) && interval.contains(keys[i]);
     return total;
 #endif
+}
+
+// Which of the first `count` keys lie in the interval; kSlots of them, at most 64, are readable.
+template <unsigned kSlots, class Key>
+inline std::uint64_t lanes_within(const Key* keys, std::size_t count, Interval<Key> interval) {
+    static_assert(kSlots <= 64 && kSlots % kBlock == 0);
+    std::uint64_t lanes = 0;
+    for (unsigned i = 0; i < kSlots; i += kBlock)
+        lanes |= std::uint64_t{lanes_inside(keys + i, interval)} << i;
+    return count < 64 ? lanes & ((std::uint64_t{1} << count) - 1) : lanes;
+}
+
+// Calls use(block, lanes) for blocks of positions, with the lanes that are chosen and visible: for the first
+// and the last block of which some are, which a few matches seldom exceed, and then for those between.
+template <class Use>
+inline void each_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range, Use use) {
+    constexpr unsigned kWide = kBlock;
+    constexpr std::uint64_t kLanes = (std::uint64_t{1} << kWide) - 1;
+    const auto use_at = [&](unsigned lane) {
+        const unsigned at = lane / kWide * kWide;
+        const PositionBlock block(positions + at, range);
+        use(block, block.visible() & static_cast<unsigned>(chosen >> at & kLanes));
+        chosen &= ~(kLanes << at);
+    };
+    use_at(static_cast<unsigned>(std::countr_zero(chosen | std::uint64_t{1} << 63)));
+    use_at(static_cast<unsigned>(63 - std::countl_zero(chosen | 1)));
+    while (chosen) use_at(static_cast<unsigned>(std::countr_zero(chosen)));
+}
+
+inline std::size_t select_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range,
+                                std::uint32_t* out) {
+    std::size_t written = 0;
+    each_among(positions, chosen, range, [&](const PositionBlock& block, unsigned lanes) {
+        block.store(out + written, lanes);
+        written += lane_count(lanes);
+    });
+    return written;
+}
+
+inline std::size_t tally_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range) {
+    std::size_t total = 0;
+    each_among(positions, chosen, range,
+               [&](const PositionBlock&, unsigned lanes) { total += lane_count(lanes); });
+    return total;
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -92,6 +92,24 @@ class Window {
         return place;
     }
 
+    // The next tuples of a window of rows, whose finals nobody is told: all of them have keys and stay.
+    void admit_rows(const std::uint8_t* sides, std::size_t count, Place* places) {
+        std::uint64_t next[2], first[2];
+        const std::uint64_t most[2] = {spec_.left, spec_.right};
+        for (int i = 0; i < 2; ++i) next[i] = streams_[i].next, first[i] = streams_[i].first;
+        for (std::size_t i = 0; i < count; ++i) {
+            const unsigned own = sides[i] & 1, met = own ^ 1;
+            places[i] = {next[own], first[met], next[met]};
+            ++next[own];
+            first[own] = next[own] > most[own] ? next[own] - most[own] : first[own];
+        }
+        for (int i = 0; i < 2; ++i) {
+            streams_[i].admitted += next[i] - streams_[i].next;
+            streams_[i].next = next[i];
+            streams_[i].first = first[i];
+        }
+    }
+
     // Tuples that were not stored give their numbers back.
     void let_pass() {
         for (Stream& s : streams_) s.passing = 0;

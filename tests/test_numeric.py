@@ -141,8 +141,8 @@ def test_a_push_of_nothing_but_nulls_moves_the_window(index):
 def test_repr_shows_the_join():
     join = sj.NumericJoin((10, 1000), -1, 2.5, np.int32)
     assert repr(join) == (
-        "NumericJoin(window=Rows(left=10, right=1000), lower=-1, upper=2, key='int32', index='b-tree', "
-        "self_join=False, group=4096)"
+        "NumericJoin(window=Rows(left=10, right=1000), lower=-1, upper=2, key='int32', index='auto', "
+        "self_join=False, group=262144)"
     )
     assert "self_join=True" in repr(sj.NumericJoin(sj.within("1s"), -1, 1, self_join=True))
 
@@ -228,9 +228,9 @@ def test_memory_follows_the_window_not_the_stream():
 
 
 def test_auto_index():
-    assert sj.NumericJoin(10, 0, 0).spec.index == "nested-loop"
-    assert sj.NumericJoin((10, 1000), 0, 0).spec.index == "b-tree"
-    assert sj.NumericJoin(sj.within(5), 0, 0).spec.index == "b-tree"
+    assert sj.NumericJoin(10, 0, 0).index == "bucket-tree"
+    assert sj.NumericJoin(sj.within(5), 0, 0).index == "bucket-tree"
+    assert sj.NumericJoin(10, 0, 0, index="im-tree(merge_ratio=0.5)").index == "im-tree"
 
 
 def test_levels_can_be_forced(monkeypatch):

@@ -130,7 +130,7 @@ def test_explain_says_what_is_indexed_and_what_filters():
     table = pa.table({"p": [1.0], "s": ["a"], "ts": pa.array([START])})
     join.push(left=table)
     text = repr(join.explain())
-    assert "by b-tree: equal('s', 's')" in text
+    assert "by bucket-tree: equal('s', 's')" in text
     assert "together with band('p', 'p') on double" in text
     assert "as candidates are found: the interval of ts" in text
     assert "until advance()" in text

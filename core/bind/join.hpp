@@ -41,7 +41,8 @@ class NativeJoin {
             throw nb::value_error("fewer conjuncts than are indexed");
         spec.finals[0] = std::get<0>(finals);
         spec.finals[1] = std::get<1>(finals);
-        spec.index = find(kIndexes, index).kind;
+        spec.automatic = index == "auto";
+        if (!spec.automatic) spec.index = find(kIndexes, index).kind;
         for (const auto& [option, value] : options) find(kOptions, option).set(spec.options, value);
         spec.window.kind = find(kWindows, window).kind;
         spec.window.left = left;
@@ -203,6 +204,14 @@ class NativeJoin {
             nb::gil_scoped_release released;
             engine_->load(loaded, stored);
         });
+    }
+
+    // The name of the index in use, why it was chosen, and how often it was changed.
+    nb::tuple index() const {
+        const IndexInUse used = engine_->index();
+        for (const IndexName& each : kIndexes)
+            if (each.kind == used.kind) return nb::make_tuple(each.name, used.why, used.changes);
+        throw nb::value_error("an index without a name");
     }
 
     nb::dict stats() {

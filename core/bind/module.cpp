@@ -173,6 +173,7 @@ NB_MODULE(_core, m) {
         .def("advance", &NativeJoin::advance, "to"_a, "side"_a)
         .def("idle", &NativeJoin::idle, "side"_a)
         .def("stats", &NativeJoin::stats, nb::sig("def stats(self) -> dict[str, typing.Any]"))
+        .def("index", &NativeJoin::index, nb::sig("def index(self) -> tuple[str, str, int]"))
         .def("check", &NativeJoin::check);
     nb::class_<NativeOutcome>(m, "NativeOutcome")
         .def(nb::init<const std::string&>(), "how"_a)

@@ -96,6 +96,13 @@ class SortedPart {
             matches.entries(buffer_keys_.data(), buffer_positions_.data(), buffered_, interval, visible);
     }
 
+    // Calls visit(key, position) for each entry.
+    template <class Visit>
+    void each(Visit visit) const {
+        for (std::size_t i = 0; i < main_.size; ++i) visit(main_.keys[i], main_.positions[i]);
+        for (std::size_t i = 0; i < buffered_; ++i) visit(buffer_keys_[i], buffer_positions_[i]);
+    }
+
     void check() const {
         main_.check();
         require(size() <= capacity_, "bi-sort: no more entries than the subwindow was made for");

@@ -91,12 +91,16 @@ class BucketTree {
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
         Slot slots[kGroup];
+        std::uint64_t chosen[kGroup];
         locate(count, slots, [&](std::size_t i) { return tasks[order[i]].interval.low; });
         for (std::size_t i = 0; i < count; ++i) fetch_keys(slots[i]);
+        for (std::size_t i = 0; i < count; ++i) chosen[i] = choose(slots[i], tasks[order[i]].interval);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
             matches.begin(task);
-            scan(slots[i], task.interval, task.visible, matches);
+            if (inside_one(slots[i], task.interval))
+                matches.among(leaves_[slots[i].leaf()].positions, chosen[i], task.visible);
+            else scan(slots[i], task.interval, task.visible, matches);
             task.found_to = matches.size();
         }
     }
@@ -104,6 +108,20 @@ class BucketTree {
     void forget(std::uint32_t position) {
         first_ = position;
         if (begun_ && position - clean_from_ > kOldest) sweep_all();
+    }
+
+    // Calls visit(key, position) for each entry.
+    template <class Visit>
+    void each(Visit visit) const {
+        Slot slot = directory_.first();
+        do {
+            if (is_queue(slot)) {
+                queue(slot).each([&](std::uint32_t position) { visit(slot.bound(), position); });
+            } else {
+                const Leaf& leaf = leaves_[slot.leaf()];
+                for (unsigned i = 0; i < slot.count(); ++i) visit(leaf.keys[i], leaf.positions[i]);
+            }
+        } while (Directory::next(slot));
     }
 
     void check(std::uint32_t first, std::uint32_t next) const {
@@ -160,13 +178,20 @@ class BucketTree {
         Leaf& operator[](std::uint32_t leaf) { return slabs_[leaf / kSlab][leaf % kSlab]; }
         const Leaf& operator[](std::uint32_t leaf) const { return slabs_[leaf / kSlab][leaf % kSlab]; }
 
+        // The first slab grows, so that few leaves take little memory; from then on slabs are added.
         void reserve(std::size_t count) {
             while (free_.size() < count) {
-                const auto first = static_cast<std::uint32_t>(slabs_.size() * kSlab);
-                free_.reserve((slabs_.size() + 1) * kSlab);
-                slabs_.reserve(slabs_.size() + 1);
-                slabs_.emplace_back(kSlab);
-                for (std::uint32_t i = kSlab; i-- > 0;) free_.push_back(first + i);
+                const bool grows = slabs_.empty() || slabs_.back().capacity() < kSlab;
+                if (slabs_.empty() || !grows) {
+                    slabs_.reserve(slabs_.size() + 1);
+                    slabs_.emplace_back();
+                }
+                const std::size_t had = slabs_.back().capacity();
+                const std::size_t has = grows ? std::min(kSlab, std::max<std::size_t>(16, had * 4)) : kSlab;
+                const std::size_t before = (slabs_.size() - 1) * kSlab;
+                free_.reserve(before + has);
+                slabs_.back().reserve(has, had);
+                for (std::size_t i = has; i-- > had;) free_.push_back(static_cast<std::uint32_t>(before + i));
             }
         }
 
@@ -180,11 +205,14 @@ class BucketTree {
         void give_back(std::uint32_t leaf) { free_.push_back(leaf); }
 
         std::size_t bytes() const {
-            return slabs_.size() * kSlab * sizeof(Leaf) + free_.capacity() * sizeof(std::uint32_t);
+            std::size_t total = free_.capacity() * sizeof(std::uint32_t);
+            for (const Buffer<Leaf>& slab : slabs_) total += slab.bytes();
+            return total;
         }
 
       private:
-        static constexpr std::uint32_t kSlab = kHugePage / 1024;
+        static constexpr std::size_t kSlab = sizeof(Key) == 4 ? 4096 : 8192;  // one huge page, or three
+        static_assert(kSlab * sizeof(Leaf) % kHugePage == 0);
 
         std::vector<Buffer<Leaf>> slabs_;
         std::vector<std::uint32_t> free_;
@@ -220,6 +248,21 @@ class BucketTree {
 
     void fetch_keys(Slot slot) const {
         if (!is_queue(slot)) prefetch_span<sizeof(Leaf::keys)>(leaves_[slot.leaf()].keys);
+    }
+
+    // Whether one leaf has all that lies in the interval.
+    static bool inside_one(Slot slot, Interval<Key> interval) {
+        return interval.high <= slot.bound() && !is_queue(slot);
+    }
+
+    // Which entries of a leaf lie in the interval. Their positions are on their way from now on.
+    std::uint64_t choose(Slot slot, Interval<Key> interval) const {
+        if (!inside_one(slot, interval)) return 0;
+        const Leaf& leaf = leaves_[slot.leaf()];
+        const std::uint64_t chosen = lanes_within<kEntries>(leaf.keys, slot.count(), interval);
+        prefetch(leaf.positions + std::countr_zero(chosen | std::uint64_t{1} << 63));
+        prefetch(leaf.positions + (63 - std::countl_zero(chosen | 1)));
+        return chosen;
     }
 
     template <class Matches>

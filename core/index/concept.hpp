@@ -66,6 +66,9 @@ class MatchList {
     std::uint32_t* data() { return found_.data(); }
     std::size_t bytes() const { return found_.bytes(); }
 
+    // Makes so many slots readable behind the last match.
+    void pad(std::size_t slots) { found_.reserve(size_ + slots, size_); }
+
     // What comes from now on belongs to this task.
     template <class Key>
     void begin(Task<Key>& task) {
@@ -82,6 +85,12 @@ class MatchList {
                  Visible visible) {
         found_.reserve(size_ + count + kBlock, size_);
         size_ += select_entries(keys, positions, count, interval, visible, found_.data() + size_);
+    }
+
+    // Those of up to 64 positions whose bit is set.
+    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
+        found_.reserve(size_ + 64 + kBlock, size_);
+        size_ += select_among(positions, chosen, visible, found_.data() + size_);
     }
 
     // As `positions`, of an array with kBlock readable slots behind: a few cost no branch.
@@ -124,6 +133,10 @@ class MatchCount {
     void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
                  Visible visible) {
         size_ += tally_entries(keys, positions, count, interval, visible);
+    }
+
+    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
+        size_ += tally_among(positions, chosen, visible);
     }
 
     void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {

@@ -202,6 +202,13 @@ class Subwindows {
         if (gone) parts_.erase(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(gone));
     }
 
+    template <class Visit>
+    void each(Visit visit) const
+        requires requires(const Part& part) { part.each(visit); }
+    {
+        for (const Held& held : parts_) held.part->each(visit);
+    }
+
     void check(std::uint32_t first, std::uint32_t next) const {
         for (std::size_t i = 0; i < parts_.size(); ++i) {
             const Held& held = parts_[i];

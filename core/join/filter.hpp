@@ -264,6 +264,12 @@ class FilteredList {
         test(before);
     }
 
+    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
+        const std::size_t before = list_.size();
+        list_.among(positions, chosen, visible);
+        test(before);
+    }
+
     void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
         const std::size_t before = list_.size();
         list_.padded(positions, count, visible);

@@ -32,6 +32,8 @@ class Indexes {
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
     virtual void insert(int side, const Entry<Key>* entries, std::size_t count) = 0;
+    // Appends the entries of a side to `out`, in any order, some that are forgotten among them.
+    virtual void list(int side, std::vector<Entry<Key>>& out) const = 0;
     virtual std::uint64_t largest_group(std::uint64_t live) const = 0;
     virtual void forget(std::uint32_t left, std::uint32_t right) = 0;
     virtual void check(int side, std::uint32_t first, std::uint32_t next) const = 0;
@@ -53,6 +55,12 @@ class IndexesOf final : public Indexes<Key> {
 
     void insert(int side, const Entry<Key>* entries, std::size_t count) override {
         insert_all(index_[side], entries, count);
+    }
+
+    void list(int side, std::vector<Entry<Key>>& out) const override {
+        const auto add = [&](Key key, std::uint32_t position) { out.push_back({key, position}); };
+        if constexpr (requires { index_[side].each(add); }) index_[side].each(add);
+        else throw std::logic_error("an index that is never chosen cannot be exchanged");
     }
 
     std::uint64_t largest_group(std::uint64_t live) const override {

@@ -83,6 +83,10 @@ class MatchRanges {
         list_.entries(keys, positions, count, interval, visible);
     }
 
+    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
+        list_.among(positions, chosen, visible);
+    }
+
     void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
         list_.padded(positions, count, visible);
     }

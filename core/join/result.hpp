@@ -15,7 +15,10 @@ class ResultWriter {
     template <class Key>
     std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places, MatchList& matches,
                         Pairs* pairs, std::uint64_t* ends = nullptr, std::size_t arrivals = 0) {
-        if (pairs) pairs->reserve(matches.size());
+        if (pairs) {
+            pairs->reserve(matches.size() + kFew);
+            matches.pad(kFew);
+        }
         std::uint64_t total = 0;
         std::size_t ended = 0;
         const auto end_until = [&](std::size_t arrival) {
@@ -54,14 +57,19 @@ class ResultWriter {
         std::int64_t* right = pairs->right() + pairs->size();
         std::int64_t* partners = task.partner_is_left ? left : right;
         std::int64_t* own = task.partner_is_left ? right : left;
-        const bool ranked = sorted_ && count > 1 && count <= kRanked;
-        if (sorted_ && count > kRanked) sort_positions(found, count, sorting_);
+        pairs->add(count);
+        if (count <= kFew) {
+            write_few(found, count, sorted_, place.first, partners);
+            fill_few(static_cast<std::int64_t>(place.position), own);
+            return count;
+        }
+        const bool ranked = sorted_ && count <= kRanked;
+        if (sorted_ && !ranked) sort_positions(found, count, sorting_);
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t at = ranked ? rank(found, count, found[i]) : i;
             partners[at] = static_cast<std::int64_t>(place.first + found[i]);
             own[i] = static_cast<std::int64_t>(place.position);
         }
-        pairs->add(count);
         return count;
     }
 

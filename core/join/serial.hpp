@@ -6,6 +6,7 @@
 
 #include "../index/concept.hpp"
 #include "batch.hpp"
+#include "chooser.hpp"
 #include "filter.hpp"
 #include "indexed.hpp"
 #include "indexes.hpp"
@@ -17,28 +18,34 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SerialJoin final : public Engine {
   public:
-    SerialJoin(const JoinSpec& spec, std::unique_ptr<Indexes<Key>> indexes)
+    using Make = std::unique_ptr<Indexes<Key>> (*)(const JoinSpec& spec);
+
+    SerialJoin(const JoinSpec& spec, Make make)
         : spec_(spec),
+          make_(make),
           indexed_(make_indexed<Key>(spec)),
           filters_(spec),
           window_(spec),
-          indexes_(std::move(indexes)),
+          indexes_(make_of(spec.automatic ? Chooser::kFirst : spec.index)),
           ranges_(spec.self_join),
-          writer_(spec.sorted) {}
+          writer_(spec.sorted),
+          plain_(spec.window.kind == WindowKind::rows && !spec.self_join && !spec.finals[0] &&
+                 !spec.finals[1] && filters_.empty() && indexed_->width() == 1) {}
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
         if (!pairs) require_no_finals();
         // What is tested or may be found twice after probing must be listed even to be counted.
         const bool listed = pairs || !filters_.empty() || spec_.self_join;
-        return join(batch, [&](std::size_t, std::size_t count) {
+        return join(batch, listed, [&](std::size_t, std::size_t count) {
             return listed ? find_listed(count, pairs) : find_counted(count);
         });
     }
 
     std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
         require_no_finals();
-        const std::uint64_t found = join(
-            batch, [&](std::size_t start, std::size_t count) { return find_ranges(start, count, result); });
+        const std::uint64_t found = join(batch, !filters_.empty(), [&](std::size_t start, std::size_t count) {
+            return find_ranges(start, count, result);
+        });
         ranges_.tell_gone(result);
         return found;
     }
@@ -119,6 +126,11 @@ class SerialJoin final : public Engine {
         return stats;
     }
 
+    IndexInUse index() const override {
+        if (!spec_.automatic) return {spec_.index, "it was asked for", 0};
+        return {chooser_.kind(), chooser_.why(), chooser_.changes()};
+    }
+
     void check() override {
         if (broken_) throw BrokenJoin();
         for (const Side side : kSides)
@@ -130,6 +142,7 @@ class SerialJoin final : public Engine {
     static constexpr Side kSides[] = {Side::left, Side::right};
     static constexpr std::size_t kLoad = 1 << 18;  // tuples that are loaded together
     static constexpr std::uint64_t kBatch = 4096;  // a group that is small against any large window
+    static constexpr std::size_t kRead = 1024;     // arrivals that are read together
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
 
@@ -138,16 +151,18 @@ class SerialJoin final : public Engine {
             throw std::logic_error("final tuples stand among pairs, which are not asked for");
     }
 
-    // Takes a batch through the join, a group at a time; find(start, count) looks for the partners of each.
+    // Takes a batch through the join, a group at a time; find(start, count) looks for the partners of each,
+    // which are listed or only counted.
     template <class Find>
-    std::uint64_t join(const Batch& batch, Find find) {
+    std::uint64_t join(const Batch& batch, bool listed, Find find) {
         if (broken_) throw BrokenJoin();
         validate(batch, spec_, window_);
         broken_ = true;  // until the batch is through: memory may run out in the middle of it
         late_.clear();
         finals_.clear();
-        std::uint64_t found = 0;
-        for (std::size_t start = 0; start < batch.size;) {
+        read_from_ = read_to_ = 0;
+        std::uint64_t found = 0, groups = 0;
+        for (std::size_t start = 0; start < batch.size; ++groups) {
             const std::size_t count = std::min(group_size(), batch.size - start);
             admit(batch, start, count);
             found += find(start, count);
@@ -157,8 +172,33 @@ class SerialJoin final : public Engine {
         window_.let_pass();
         renumber();
         matches_ += found;
+        if (spec_.automatic && chooser_.note(batch.size, groups, found, listed, live())) change_index();
         broken_ = false;
         return found;
+    }
+
+    std::unique_ptr<Indexes<Key>> make_of(IndexKind kind) const {
+        JoinSpec spec = spec_;
+        spec.index = kind;
+        return make_(spec);
+    }
+
+    // Moves the windows into an index of the kind that the chooser wants.
+    void change_index() {
+        std::unique_ptr<Indexes<Key>> indexes = make_of(chooser_.kind());
+        for (const Side side : kSides) {
+            const int i = static_cast<int>(side);
+            std::vector<Entry<Key>> entries;
+            indexes_->list(i, entries);
+            const std::uint32_t first = low_bits(window_.first(side));
+            std::erase_if(entries, [&](const Entry<Key>& entry) { return before(entry.value, first); });
+            std::sort(entries.begin(), entries.end(),
+                      [](const Entry<Key>& a, const Entry<Key>& b) { return before(a.value, b.value); });
+            for (std::size_t start = 0; start < entries.size(); start += kLoad)
+                indexes->insert(i, entries.data() + start, std::min(kLoad, entries.size() - start));
+        }
+        indexes_ = std::move(indexes);
+        forget();
     }
 
     // Whether 0, 1 or 2 for both means this side; a self-join has only one.
@@ -212,11 +252,15 @@ class SerialJoin final : public Engine {
     // A group larger than the window would make every probe wade through tuples that it must not see.
     std::size_t group_size() {
         if (spec_.group <= kGroup) return spec_.group;
-        const std::uint64_t live = window_.next(Side::left) - window_.first(Side::left) +
-                                   window_.next(Side::right) - window_.first(Side::right);
         const std::uint64_t most = spec_.group;
-        return std::max(std::clamp<std::uint64_t>(live, kGroup, std::min(most, kBatch)),
-                        std::min(indexes_->largest_group(live), most));
+        return std::max(std::clamp<std::uint64_t>(live(), kGroup, std::min(most, kBatch)),
+                        std::min(indexes_->largest_group(live()), most));
+    }
+
+    // Positions that both windows hold.
+    std::uint64_t live() const {
+        return window_.next(Side::left) - window_.first(Side::left) + window_.next(Side::right) -
+               window_.first(Side::right);
     }
 
     std::uint64_t find_counted(std::size_t count) {
@@ -321,7 +365,9 @@ class SerialJoin final : public Engine {
     // Gives every arrival its place and notes what is to be inserted and what to be looked for.
     void admit(const Batch& batch, std::size_t start, std::size_t count) {
         reserve(count);
-        read(batch, start, count);
+        if (start < read_from_ || start + count > read_to_) read_ahead(batch, start, count);
+        const std::size_t at = start - read_from_;
+        if (plain_ && batch.store && !any_null_) return admit_plain(batch.sides + start, at, count);
         const std::size_t width = indexed_->width();
         const bool event = spec_.window.kind == WindowKind::event;
         const bool placed = batch.store || spec_.window.kind == WindowKind::rows;
@@ -339,21 +385,58 @@ class SerialJoin final : public Engine {
                     continue;
                 }
             }
-            const bool null = nulls_[i] || (spec_.window.kind != WindowKind::rows && !timed);
+            const bool null = nulls_[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
             const Place place = window_.admit(side, time, {timed, null, batch.store});
             places_[i] = place;
             if (!window_.finals().empty()) end_finals(i);
             const int own = static_cast<int>(side);
             if (placed && !filters_.empty()) filters_.keep(side, i);
-            if (placed && event) event_keys_[own].push(keys_[i]);
+            if (placed && event) event_keys_[own].push(keys_[at + i]);
             if (null) continue;
-            if (batch.store) entries_[own][entry_count_[own]++] = {keys_[i], low_bits(place.position)};
+            if (batch.store) entries_[own][entry_count_[own]++] = {keys_[at + i], low_bits(place.position)};
             if (place.first == place.last) continue;
-            const Interval<Key>* asked = intervals_.data() + i * width;
+            const Interval<Key>* asked = intervals_.data() + (at + i) * width;
             add_tasks(asked, width, place, i, spec_.self_join || side == Side::right);
-            if (spec_.self_join && !symmetric(asked, width * count, width, i))
-                add_tasks(asked + width * count, width, place, i, false);
+            const std::size_t second = width * (read_to_ - read_from_);
+            if (spec_.self_join && !symmetric(asked, second, width, i))
+                add_tasks(asked + second, width, place, i, false);
         }
+    }
+
+    // The same of the most common join: a window of rows, one interval for each arrival, nothing to filter.
+    // `at` is where the arrivals stand among those that were read.
+    void admit_plain(const std::uint8_t* sides, std::size_t at, std::size_t count) {
+        window_.admit_rows(sides, count, places_.data());
+        Entry<Key>* entries[2] = {entries_[0].data(), entries_[1].data()};
+        std::uint32_t* order[2] = {order_[0].data(), order_[1].data()};
+        std::uint32_t tasks = 0;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const unsigned own = sides[i] & 1;
+            const Place& place = places_[i];
+            const Interval<Key> asked = intervals_[at + i];
+            *entries[own]++ = {keys_[at + i], low_bits(place.position)};
+            tasks_[tasks] = {asked, place.visible(), i, own == 1, 0, 0};
+            *order[own ^ 1] = tasks;
+            const bool asks = place.first != place.last && !asked.empty();
+            order[own ^ 1] += asks;
+            tasks += asks;
+        }
+        task_count_ = tasks;
+        for (int i = 0; i < 2; ++i) {
+            entry_count_[i] = static_cast<std::size_t>(entries[i] - entries_[i].data());
+            order_count_[i] = static_cast<std::size_t>(order[i] - order_[i].data());
+        }
+    }
+
+    // Reads the arrivals of a group, and those behind them where nothing is kept for each group: keys and
+    // intervals of many cost less than of a few at a time.
+    void read_ahead(const Batch& batch, std::size_t start, std::size_t count) {
+        if (filters_.empty()) count = std::max(count, std::min(kRead, batch.size - start));
+        reserve_read(count);
+        read(batch, start, count);
+        any_null_ = std::memchr(nulls_.data(), 1, count) != nullptr;
+        read_from_ = start;
+        read_to_ = start + count;
     }
 
     void encode(const Batch& batch, std::size_t start, std::size_t count) {
@@ -375,6 +458,7 @@ class SerialJoin final : public Engine {
     // Takes up tuples of a state: they get their positions and meet nobody.
     void store(Side side, const Stored& stored, std::size_t start, std::size_t count) {
         reserve(count);
+        reserve_read(count);
         encode(stored.tuples, start, count);
         const int own = static_cast<int>(side);
         const bool times = spec_.window.kind != WindowKind::rows;
@@ -414,10 +498,7 @@ class SerialJoin final : public Engine {
         task_count_ = 0;
         for (int i = 0; i < 2; ++i) entry_count_[i] = order_count_[i] = 0;
         if (count <= reserved_) return;
-        const std::size_t most_tasks = (spec_.self_join ? 2 : 1) * indexed_->width() * count;
-        keys_.reserve(count);
-        nulls_.reserve(count);
-        intervals_.reserve(most_tasks);
+        const std::size_t most_tasks = asked_of(count) + 1;  // one that is written in vain
         tasks_.reserve(most_tasks);
         for (int i = 0; i < 2; ++i) {
             entries_[i].reserve(count);
@@ -427,7 +508,20 @@ class SerialJoin final : public Engine {
         reserved_ = count;  // what was asked for, since each of them grows as it likes
     }
 
+    void reserve_read(std::size_t count) {
+        keys_.reserve(count);
+        nulls_.reserve(count);
+        intervals_.reserve(asked_of(count));
+    }
+
+    // Intervals of so many arrivals.
+    std::size_t asked_of(std::size_t count) const {
+        return (spec_.self_join ? 2 : 1) * indexed_->width() * count;
+    }
+
     JoinSpec spec_;
+    Make make_;
+    Chooser chooser_;
     std::unique_ptr<Indexed<Key>> indexed_;
     Filters filters_;
     Window window_;
@@ -440,11 +534,16 @@ class SerialJoin final : public Engine {
     Ring<Key> event_keys_[2];  // event windows: of positions from event_first_ on, for renumbering
     std::uint64_t event_first_[2] = {0, 0};
 
-    // The group under way.
-    std::size_t reserved_ = 0;  // arrivals that all of these have room for
+    // Arrivals [read_from_, read_to_) of the batch.
+    std::size_t read_from_ = 0;
+    std::size_t read_to_ = 0;
+    bool any_null_ = false;
     Buffer<Key> keys_;
     Buffer<bool> nulls_;
     Buffer<Interval<Key>> intervals_;
+
+    // The group under way.
+    std::size_t reserved_ = 0;  // arrivals that all of these have room for
     Buffer<Place> places_;
     Buffer<std::uint64_t> ends_;                 // pairs up to each arrival, where some became final
     std::vector<std::uint32_t> final_arrivals_;  // with which arrival each of window_.finals() became so
@@ -460,6 +559,7 @@ class SerialJoin final : public Engine {
     MatchCount counter_;
     MatchRanges ranges_;
     ResultWriter writer_;
+    bool plain_;  // whether admit_plain will do
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "../window.hpp"
+#include "network.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 8;
+inline constexpr std::size_t kFew = 8;  // numbers that are sorted and written together
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 32 / sizeof(Key);
@@ -90,5 +92,30 @@ class PositionBlock {
     __m256i relative_;
     unsigned visible_;
 };
+
+// Up to kFew positions, of which so many are readable: adds `base` to each and writes them, in order where it
+// is asked for. kFew slots are written, whatever the count.
+inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
+                      std::int64_t* out) {
+    __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(found));
+    if (sorted) {
+        const __m256i unused = _mm256_cmpgt_epi32(_mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8),
+                                                  broadcast(static_cast<std::uint32_t>(count)));
+        lanes = sort_eight(_mm256_or_si256(lanes, unused));
+    }
+    const auto write = [&](__m128i half, std::int64_t* to) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                            _mm256_add_epi64(_mm256_cvtepu32_epi64(half), broadcast(base)));
+    };
+    write(_mm256_castsi256_si128(lanes), out);
+    write(_mm256_extracti128_si256(lanes, 1), out + 4);
+}
+
+// The same number into kFew slots.
+inline void fill_few(std::int64_t number, std::int64_t* out) {
+    const __m256i lanes = _mm256_set1_epi64x(number);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), lanes);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4), lanes);
+}
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

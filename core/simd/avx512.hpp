@@ -2,10 +2,12 @@
 #pragma once
 
 #include "../window.hpp"
+#include "network.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 16;
+inline constexpr std::size_t kFew = 8;  // numbers that are sorted and written together
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 64 / sizeof(Key);
@@ -100,5 +102,21 @@ class PositionBlock {
     __m512i relative_;
     unsigned visible_;
 };
+
+// Up to kFew positions, of which so many are readable: adds `base` to each and writes them, in order where it
+// is asked for. kFew slots are written, whatever the count.
+inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
+                      std::int64_t* out) {
+    __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(found));
+    if (sorted)
+        lanes = sort_eight(
+            _mm256_mask_mov_epi32(_mm256_set1_epi32(-1), static_cast<__mmask8>((1u << count) - 1), lanes));
+    _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_maskz_cvtepu32_epi64(0xff, lanes), broadcast(base)));
+}
+
+// The same number into kFew slots.
+inline void fill_few(std::int64_t number, std::int64_t* out) {
+    _mm512_storeu_si512(out, _mm512_set1_epi64(number));
+}
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -6,6 +6,7 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 1;
+inline constexpr std::size_t kFew = 8;  // numbers that are sorted and written together
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 1;
@@ -40,5 +41,19 @@ class PositionBlock {
     std::uint32_t relative_;
     unsigned visible_;
 };
+
+// Up to kFew positions: adds `base` to each and writes them, in order where it is asked for.
+inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
+                      std::int64_t* out) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto number = static_cast<std::int64_t>(base + found[i]);
+        std::size_t at = i;
+        for (; sorted && at > 0 && out[at - 1] > number; --at) out[at] = out[at - 1];
+        out[at] = number;
+    }
+}
+
+// The same number into kFew slots.
+inline void fill_few(std::int64_t number, std::int64_t* out) { std::fill_n(out, kFew, number); }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -10,7 +10,6 @@ from typing import Any
 
 from slidejoin import _core
 from slidejoin.errors import SpecError
-from slidejoin.window import Rows, Window
 
 
 @dataclass(frozen=True)
@@ -100,11 +99,7 @@ def _value(text: str, parameter: Parameter, given: str) -> int | float:
     return value  # type: ignore[no-any-return]
 
 
-def check_index(index: str, window: Window) -> str:
-    """An index with its parameters, and ``auto`` decided."""
-    name, _ = parse_index(index)
-    if name == "auto":
-        # A window of a few dozen tuples is scanned faster than searched.
-        small = isinstance(window, Rows) and max(window.left, window.right) <= 64
-        return "nested-loop" if small else "b-tree"
+def check_index(index: str) -> str:
+    """An index with its parameters; ``auto`` is the core's to decide, by what it sees."""
+    parse_index(index)
     return index

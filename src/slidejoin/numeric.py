@@ -53,7 +53,8 @@ class NumericJoin:
     key : dtype
         Type of the keys: any integer or float type of NumPy up to 64 bits.
     index : str
-        ``auto``, ``b-tree``, ``pim-tree``, ``bi-sort`` and others, with parameters in brackets:
+        ``auto`` goes by what it sees, and may change while the join runs (:attr:`index`);
+        ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads; 1 for now.
@@ -67,7 +68,7 @@ class NumericJoin:
 
     Notes
     -----
-    Cost per tuple with ``b-tree``: O(log window) plus its matches. NaN keys and NaT times take a position
+    Cost per tuple: O(log window) plus its matches. NaN keys and NaT times take a position
     and never match. A join is used by one thread at a time.
 
     Examples
@@ -107,8 +108,14 @@ class NumericJoin:
 
     @property
     def spec(self) -> NumericSpec:
-        """The checked description of this join; ``spec.index`` is the index in use."""
+        """The checked description of this join."""
         return self._spec
+
+    @property
+    def index(self) -> str:
+        """The name of the index in use: the one that was asked for, or what ``auto`` has at present."""
+        name, _, _ = self._native.index()
+        return name
 
     def __repr__(self) -> str:
         spec = self._spec

@@ -7,14 +7,12 @@ from typing import Any
 
 from slidejoin.index import check_index
 from slidejoin.keys import BoundKey, BoundSpec
-from slidejoin.spec import JoinSpec
+from slidejoin.spec import GROUP, JoinSpec
 from slidejoin.window import Interval, Rows, Window, format_duration
 
 # Conjuncts that leave fewer candidates first: an index on them has the least to scan.
 _RANK = {"equal": 0, "band": 1, "bands": 1, "not_equal": 3}
 _COMPARISON_RANK = 2
-
-GROUP = 2**16
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def plan(bound: BoundSpec) -> Plan:
         banded = "none"
     else:
         equalities, banded = 0, "conjunct"
-    return Plan(tuple(keys), equalities, banded, check_index(bound.spec.index, bound.spec.window))
+    return Plan(tuple(keys), equalities, banded, check_index(bound.spec.index))
 
 
 class Explanation:
@@ -78,6 +76,7 @@ def explain(
     spec: JoinSpec,
     chosen: Plan | None,
     stats: dict[str, Any],
+    in_use: tuple[str, str, int] | None = None,
     closed: str = "",
     sources: Sequence[tuple[str, str]] = (),
 ) -> Explanation:
@@ -92,7 +91,12 @@ def explain(
         time = [f"the interval of {' and '.join(dict.fromkeys(spec.time or ()))}"]
         by_time = isinstance(spec.window, Interval) and chosen.banded == "time"
         together = " together with ".join(indexed + (time if by_time else []))
-        lines.append(("indexed", f"by {chosen.index}: {together}"))
+        chosen_for = in_use if chosen.index == "auto" else None
+        lines.append(("indexed", f"by {chosen_for[0] if chosen_for else chosen.index}: {together}"))
+        if chosen_for:
+            _, why, changes = chosen_for
+            changed = f"; changed {changes} time{'s' * (changes > 1)}" if changes else ""
+            lines.append(("chosen", f"automatically: {why}{changed}"))
         others = [_condition(key) for key in chosen.keys[len(indexed) :]]
         if isinstance(spec.window, Interval) and not by_time:
             others += time

@@ -25,7 +25,6 @@ from slidejoin.result import RowStore, result_table
 from slidejoin.sources import Sources
 from slidejoin.spec import JoinSpec
 from slidejoin.state import Data, Document, is_natural
-from slidejoin.window import rows
 
 _WAITING = "waiting "
 _PROMISE = re.compile(r"-?[0-9]{1,40}(/[0-9]{1,40})?", re.ASCII)
@@ -92,7 +91,7 @@ def restored(
     if chunks is not None and not isinstance(chunks, Mapping):
         raise UsageError(f"chunks is a {type(chunks).__name__}; expected a mapping of ids to bytes")
     if index is not None:
-        check_index(index, rows(1))
+        check_index(index)
     for name, chunk in (chunks or {}).items():
         if not _has_bytes(chunk):
             raise UsageError(f"chunk {name!r} is a {type(chunk).__name__}; expected its bytes")

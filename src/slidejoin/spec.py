@@ -130,7 +130,7 @@ def join_spec(
         raise SpecError(f"how={how!r}; expected one of {', '.join(HOW)}")
     if how != "inner" and self_join:
         raise SpecError(f"how={how!r} in a self-join, which has one stream; use 'inner'")
-    check_index(index, checked)
+    check_index(index)
     if order not in ORDERS:
         raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}")
     if isinstance(workers, bool) or workers != 1:
@@ -203,7 +203,7 @@ def numeric_spec(
         lower=low,
         upper=high,
         key=dtype,
-        index=check_index(index, checked),
+        index=check_index(index),
         self_join=bool(self_join),
         group=check_group(group),
     )
@@ -275,10 +275,14 @@ def _rounded(name: str, bound: Number, dtype: np.dtype[Any]) -> float:
     return rounded
 
 
+# Arrivals that go through together at most: each index takes as many of them as it likes.
+GROUP = 2**18
+
+
 def check_group(group: int | None) -> int:
     """How many arrivals go through together; ``None`` leaves it to us."""
     if group is None:
-        return 4096
+        return GROUP
     if isinstance(group, bool) or not hasattr(group, "__index__") or not 1 <= group <= 2**20:
         raise SpecError(f"group={group!r}; expected a number from 1 to {2**20}, or None")
     return int(group)

@@ -47,7 +47,8 @@ class WindowJoin:
         ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows at their first match) or
         ``"left_anti"`` (left rows that left the window without one).
     index : str
-        ``auto``, ``b-tree``, ``pim-tree``, ``bi-sort`` and others, with parameters in brackets:
+        ``auto`` goes by what it sees, and may change while the join runs (:meth:`explain`);
+        ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads; 1 for now.
@@ -377,7 +378,12 @@ class WindowJoin:
             engine = self._live.engine
             waiting = self._sources.describe() if self._sources else []
             return explain(
-                self.spec, engine.plan if engine else None, self._stats(), self._live.ended, waiting
+                self.spec,
+                engine.plan if engine else None,
+                self._stats(),
+                engine.native.index() if engine else None,
+                self._live.ended,
+                waiting,
             )
 
     def check(self) -> None:

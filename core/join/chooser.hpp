@@ -1,0 +1,78 @@
+// Which index a join has where nobody says: by what was seen of it since it was last asked.
+//
+// The bucket-tree is the fastest nearly everywhere, whatever the keys do. Sorted runs (bi-sort) are where a
+// large window gets arrivals by the hundred thousand, and where partners are many and only counted: there one
+// search tells a whole range. The figures are in docs/indexes.md. The chooser looks once for each window that
+// has passed and changes its mind only when it would have done so twice in a row: moving the window into
+// another structure costs about as much as inserting it anew.
+#pragma once
+
+#include "../engine.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+class Chooser {
+  public:
+    static constexpr IndexKind kFirst = IndexKind::bucket_tree;
+
+    IndexKind kind() const { return kind_; }
+    std::uint64_t changes() const { return changes_; }
+
+    // Notes a push: its arrivals, in how many groups they went through the join, their matches, whether
+    // these were listed or only counted, and how many tuples both windows hold. Returns whether the index is
+    // to be changed to kind().
+    bool note(std::uint64_t arrivals, std::uint64_t groups, std::uint64_t matches, bool listed,
+              std::uint64_t live) {
+        arrivals_ += arrivals;
+        groups_ += groups;
+        matches_ += matches;
+        counted_ += listed ? 0 : arrivals;
+        if (arrivals_ < std::max(live, kLeast)) return false;
+        seen_ = {arrivals_ / groups_, static_cast<double>(matches_) / static_cast<double>(arrivals_), live,
+                 2 * counted_ > arrivals_};
+        groups_ = arrivals_ = matches_ = counted_ = 0;
+        const IndexKind wanted = choose(seen_);
+        const bool again = wanted == wanted_;
+        wanted_ = wanted;
+        if (wanted == kind_ || !again) return false;
+        kind_ = wanted;
+        ++changes_;
+        return true;
+    }
+
+    std::string why() const {
+        if (!seen_.group) return "nothing has been seen yet";
+        char text[200];
+        std::snprintf(
+            text, sizeof text, "%llu arrivals at a time, windows of %llu tuples, %.3g partners each%s",
+            static_cast<unsigned long long>(seen_.group), static_cast<unsigned long long>(seen_.live),
+            seen_.partners, seen_.counted ? ", counted" : "");
+        return text;
+    }
+
+  private:
+    static constexpr std::uint64_t kLeast = 4096;     // arrivals that are looked at together
+    static constexpr std::uint64_t kLarge = 1 << 17;  // a group that leaves the cache
+    static constexpr double kMany = 256;              // partners whose counting by ranges pays
+
+    struct Seen {
+        std::uint64_t group;
+        double partners;
+        std::uint64_t live;
+        bool counted;
+    };
+
+    static IndexKind choose(const Seen& seen) {
+        const bool whole = seen.group >= kLarge && seen.group >= seen.live / 16;
+        const bool ranges = seen.counted && seen.partners >= kMany && seen.group >= seen.live / 32;
+        return whole || ranges ? IndexKind::bi_sort : IndexKind::bucket_tree;
+    }
+
+    IndexKind kind_ = kFirst;
+    IndexKind wanted_ = kFirst;
+    std::uint64_t changes_ = 0;
+    std::uint64_t groups_ = 0, arrivals_ = 0, matches_ = 0, counted_ = 0;  // since the last look
+    Seen seen_{};
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,136 @@
+"""``index="auto"``: what it chooses, that it changes its mind, and that no result depends on it."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+
+WINDOW = 2048
+
+
+def keys_of(rng: np.random.Generator, count: int, spread: int) -> tuple[np.ndarray, np.ndarray]:
+    return rng.integers(0, 2, count).astype(np.uint8), rng.integers(0, spread, count).astype(np.int32)
+
+
+class Compared:
+    """A join that chooses its index beside one that does not: they must agree in all they tell."""
+
+    def __init__(self, window, **options) -> None:
+        self.rng = np.random.default_rng(3)
+        self.auto = sj.NumericJoin(window, -100, 100, np.int32, **options)
+        self.fixed = sj.NumericJoin(window, -100, 100, np.int32, index="b-tree", **options)
+        self.time = 0
+
+    def arrivals(self, count: int, spread: int) -> tuple[np.ndarray, ...]:
+        sides, keys = keys_of(self.rng, count, spread)
+        if isinstance(self.auto.spec.window, type(sj.rows(1))):
+            return sides, keys
+        self.time += count
+        return sides, keys, np.arange(self.time - count, self.time)
+
+    def count(self, count: int, spread: int = 400) -> None:
+        arrivals = self.arrivals(count, spread)
+        assert self.auto.count(*arrivals) == self.fixed.count(*arrivals)
+        self.auto.check()
+
+    def push(self, count: int, spread: int = 400) -> None:
+        arrivals = self.arrivals(count, spread)
+        for found, expected in zip(self.auto.push(*arrivals), self.fixed.push(*arrivals), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        self.auto.check()
+
+
+WINDOWS = [WINDOW, (WINDOW, WINDOW // 3), sj.within(2 * WINDOW)]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_the_index_follows_what_is_asked(window):
+    compared = Compared(window)
+    assert compared.auto.index == "bucket-tree"
+    for _ in range(6):
+        compared.count(2 * WINDOW)  # many partners, only counted, by the thousand
+    assert compared.auto.index == "bi-sort"
+    compared.push(100)
+    for _ in range(12):
+        compared.push(2 * WINDOW)
+    assert compared.auto.index == "bucket-tree"
+    compared.push(100)
+
+
+def test_a_self_join_lists_what_it_counts_and_stays():
+    compared = Compared(WINDOW, self_join=True)
+    for _ in range(6):
+        compared.count(2 * WINDOW)
+    assert compared.auto.index == "bucket-tree"
+
+
+def test_ranges_outlive_a_change():
+    rng = np.random.default_rng(5)
+    auto = sj.NumericJoin(WINDOW, -100, 100, np.int32)
+    fixed = sj.NumericJoin(WINDOW, -100, 100, np.int32, index="b-tree")
+    seen = set()
+    for spread in [400] * 6 + [10**9] * 6:
+        arrivals = keys_of(rng, 2 * WINDOW, spread)
+        found, expected = auto.ranges(*arrivals).expand(), fixed.push(*arrivals)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        seen.add(auto.index)
+        auto.check()
+    assert seen == {"bucket-tree", "bi-sort"}
+    assert auto.index == "bucket-tree"
+
+
+def test_once_is_not_enough():
+    compared = Compared(WINDOW)
+    compared.push(4 * WINDOW)
+    for _ in range(4):  # in turn: never the same twice
+        compared.count(4 * WINDOW)
+        compared.push(4 * WINDOW)
+    assert compared.auto.index == "bucket-tree"
+    assert compared.auto._native.index()[2] == 0
+
+
+@pytest.mark.parametrize(
+    "window", [sj.rows(2**18), sj.interval(10**5, 10**5, time="t", lateness=1000)], ids=str
+)
+def test_large_batches_become_runs(window):
+    rng = np.random.default_rng(7)
+    joins = [
+        sj.WindowJoin(sj.band("k", within=2), window, index=index, order="full")
+        for index in ("auto", "b-tree")
+    ]
+    for step in range(5):
+        count = 2**18
+        table = pa.table(
+            {
+                "side": rng.integers(0, 2, count).astype(np.uint8),
+                "k": rng.integers(0, 2**22, count),
+                "t": rng.integers(-500, 500, count) + np.arange(step * count, (step + 1) * count),
+            }
+        )
+        one, other = (join.push(arrivals=table, side="side") for join in joins)
+        assert one.equals(other)
+        joins[0].check()
+    text = repr(joins[0].explain())
+    assert "by bi-sort" in text
+    assert "changed 1 time" in text
+    snapshot = joins[0].snapshot()
+    again = sj.WindowJoin.restore(snapshot)
+    assert again.spec.index == "auto"
+    one, other = (join.push(arrivals=table, side="side") for join in (again, joins[1]))
+    assert one.equals(other)
+
+
+def test_explain_says_why():
+    join = sj.WindowJoin(sj.band("k", within=1), 1000)
+    join.push(left={"k": [1, 2, 3]})
+    assert "chosen" in repr(join.explain())
+    assert "nothing has been seen yet" in repr(join.explain())
+    for _ in range(3):
+        join.push(left={"k": list(range(2000))}, right={"k": list(range(2000))})
+    assert "arrivals at a time" in repr(join.explain())
+    fixed = sj.WindowJoin(sj.band("k", within=1), 1000, index="im-tree(merge_ratio=0.25)")
+    fixed.push(left={"k": [1]})
+    assert "by im-tree(merge_ratio=0.25)" in repr(fixed.explain())
+    assert "chosen" not in repr(fixed.explain())
