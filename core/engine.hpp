@@ -80,11 +80,11 @@ struct IndexOptions {
     double merge_ratio = 0.125;      // m, im-tree and pim-tree: share of the window that is mutable
     std::uint32_t insertion_depth = 0;  // D_I, pim-tree: level of the immutable tree where sub-trees hang; 0
                                         // goes by size: the deepest at which they come to fill half a leaf
-    std::uint32_t subwindows = 8;       // rap-table, wib-tree, bi-sort: subwindows of a window
-    std::uint32_t partitions = 0;       // P, the same: of a subwindow; 0 goes by its size
-    double slack = 1.25;         // sigma, rap-table and wib-tree: room of a partition over its even share
-    std::uint32_t least = 1024;  // entries of a subwindow or a merge at least, however small the window
-    std::uint32_t buffer = 0;    // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
+    std::uint32_t subwindows = 0;  // rap-table, wib-tree, bi-sort: of a window; 0 is what suits the index
+    std::uint32_t partitions = 0;  // P, the same: of a subwindow; 0 goes by its size
+    double slack = 1.25;           // sigma, rap-table and wib-tree: room of a partition over its even share
+    std::uint32_t least = 1024;    // entries of a subwindow or a merge at least, however small the window
+    std::uint32_t buffer = 0;      // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
 };
 
 struct JoinSpec {

@@ -157,25 +157,30 @@ inline std::uint64_t lanes_within(const Key* keys, std::size_t count, Interval<K
     return count < 64 ? lanes & ((std::uint64_t{1} << count) - 1) : lanes;
 }
 
-// Calls use(block, lanes) for blocks of positions, with the lanes that are chosen and visible: for the first
-// and the last block of which some are, which a few matches seldom exceed, and then for those between.
+// Calls use(block, lanes) for the blocks of up to 64 positions, with the lanes that are chosen and visible.
+// No branch depends on them: for a block of which none is chosen stands one that is touched anyway.
 template <class Use>
-inline void each_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range, Use use) {
+[[gnu::always_inline]] inline void each_among(const std::uint32_t* positions, std::uint64_t chosen,
+                                              Visible range, Use use) {
     constexpr unsigned kWide = kBlock;
-    constexpr std::uint64_t kLanes = (std::uint64_t{1} << kWide) - 1;
-    const auto use_at = [&](unsigned lane) {
-        const unsigned at = lane / kWide * kWide;
-        const PositionBlock block(positions + at, range);
-        use(block, block.visible() & static_cast<unsigned>(chosen >> at & kLanes));
-        chosen &= ~(kLanes << at);
-    };
-    use_at(static_cast<unsigned>(std::countr_zero(chosen | std::uint64_t{1} << 63)));
-    use_at(static_cast<unsigned>(63 - std::countl_zero(chosen | 1)));
-    while (chosen) use_at(static_cast<unsigned>(std::countr_zero(chosen)));
+    if constexpr (kWide == 1) {
+        for (; chosen; chosen &= chosen - 1) {
+            const PositionBlock block(positions + std::countr_zero(chosen), range);
+            use(block, block.visible());
+        }
+    } else {
+        const unsigned first =
+            static_cast<unsigned>(std::countr_zero(chosen | std::uint64_t{1} << 63)) / kWide;
+        for (unsigned i = 0; i < 64 / kWide; ++i) {
+            const unsigned lanes = static_cast<unsigned>(chosen >> i * kWide) & ((1u << kWide) - 1);
+            const PositionBlock block(positions + (lanes ? i : first) * kWide, range);
+            use(block, block.visible() & lanes);
+        }
+    }
 }
 
-inline std::size_t select_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range,
-                                std::uint32_t* out) {
+[[gnu::always_inline]] inline std::size_t select_among(const std::uint32_t* positions, std::uint64_t chosen,
+                                                       Visible range, std::uint32_t* out) {
     std::size_t written = 0;
     each_among(positions, chosen, range, [&](const PositionBlock& block, unsigned lanes) {
         block.store(out + written, lanes);

@@ -92,7 +92,7 @@ def test_once_is_not_enough():
 
 
 @pytest.mark.parametrize(
-    "window", [sj.rows(2**18), sj.interval(10**5, 10**5, time="t", lateness=1000)], ids=str
+    "window", [sj.rows(2**19), sj.interval(2**18, 2**18, time="t", lateness=1000)], ids=str
 )
 def test_large_batches_become_runs(window):
     rng = np.random.default_rng(7)
@@ -100,7 +100,7 @@ def test_large_batches_become_runs(window):
         sj.WindowJoin(sj.band("k", within=2), window, index=index, order="full")
         for index in ("auto", "b-tree")
     ]
-    for step in range(5):
+    for step in range(8):
         count = 2**18
         table = pa.table(
             {

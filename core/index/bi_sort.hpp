@@ -255,7 +255,7 @@ class BiSort : public Subwindows<Key, SortedPart<Key>> {
     static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
 
     explicit BiSort(const IndexOptions& options = {})
-        : Subwindows<Key, SortedPart<Key>>(options, options.subwindows) {}
+        : Subwindows<Key, SortedPart<Key>>(options, options.subwindows ? options.subwindows : 8) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

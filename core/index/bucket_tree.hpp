@@ -91,9 +91,18 @@ class BucketTree {
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
         Slot slots[kGroup];
-        std::uint64_t chosen[kGroup];
         locate(count, slots, [&](std::size_t i) { return tasks[order[i]].interval.low; });
         for (std::size_t i = 0; i < count; ++i) fetch_keys(slots[i]);
+        if (directory_.leaves() < kManyLeaves) {
+            for (std::size_t i = 0; i < count; ++i) {
+                Task<Key>& task = tasks[order[i]];
+                matches.begin(task);
+                scan(slots[i], task.interval, task.visible, matches);
+                task.found_to = matches.size();
+            }
+            return;
+        }
+        std::uint64_t chosen[kGroup];
         for (std::size_t i = 0; i < count; ++i) chosen[i] = choose(slots[i], tasks[order[i]].interval);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
@@ -164,6 +173,7 @@ class BucketTree {
     static constexpr unsigned kJoin = 38;            // of two neighbours up to which they are joined
     static constexpr std::uint16_t kQueue = 0xffff;  // as the count of a slot: its leaf is a queue
     static constexpr unsigned kSamples = 9;
+    static constexpr std::size_t kManyLeaves = 4096;  // that no cache near the processor holds
     static constexpr std::uint32_t kOldest = std::uint32_t{1} << 29;
     static constexpr std::uint64_t kSteps = 2;  // of the sweep, for each entry inserted at most
 

@@ -88,7 +88,7 @@ class MatchList {
     }
 
     // Those of up to 64 positions whose bit is set.
-    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
+    [[gnu::always_inline]] void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
         found_.reserve(size_ + 64 + kBlock, size_);
         size_ += select_among(positions, chosen, visible, found_.data() + size_);
     }

@@ -135,7 +135,7 @@ template <class Key>
 class RapTable : public Subwindows<Key, RapSubwindow<Key>> {
   public:
     explicit RapTable(const IndexOptions& options = {})
-        : Subwindows<Key, RapSubwindow<Key>>(options, options.subwindows) {}
+        : Subwindows<Key, RapSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -234,7 +234,7 @@ template <class Key>
 class WibTree : public Subwindows<Key, WibSubwindow<Key>> {
   public:
     explicit WibTree(const IndexOptions& options = {})
-        : Subwindows<Key, WibSubwindow<Key>>(options, options.subwindows) {}
+        : Subwindows<Key, WibSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

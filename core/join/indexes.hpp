@@ -19,14 +19,15 @@ struct Group {
     std::size_t entry_count[2];
     const std::uint32_t* order[2];  // numbers of tasks
     std::size_t order_count[2];
-    bool sorted;  // order goes by the lower ends of the intervals
+    bool sorted;   // order goes by the lower ends of the intervals
+    bool in_turn;  // each arrival has one entry and one task, which are done before those of the next
 };
 
 template <class Key>
 class Indexes {
   public:
     virtual ~Indexes() = default;
-    // Inserts all, then probes all.
+    // Inserts all, then probes all, or does both for each arrival in turn.
     virtual void join(const Group<Key>& group, MatchList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
@@ -83,11 +84,14 @@ class IndexesOf final : public Indexes<Key> {
 
     template <class Matches>
     void run(const Group<Key>& group, Matches& matches) {
-        if constexpr (AimedIndex<Index, Key>) {
-            const int own = group.entry_count[0] ? 0 : 1;
-            if (group.entry_count[own] == 1 && group.entry_count[1 - own] == 0 && !self_join_ &&
-                group.order_count[1 - own] == 1 && group.order_count[own] == 0)
-                return run_one(own, *group.entries[own], group.tasks[*group.order[1 - own]], matches);
+        if (group.in_turn) {
+            std::size_t inserted[2] = {0, 0};
+            for (std::size_t i = 0; i < group.order_count[0] + group.order_count[1]; ++i) {
+                Task<Key>& task = group.tasks[i];
+                const int own = task.partner_is_left;
+                run_one(own, group.entries[own][inserted[own]++], task, matches);
+            }
+            return;
         }
         for (int i = 0; i < 2; ++i)
             insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
@@ -100,10 +104,15 @@ class IndexesOf final : public Indexes<Key> {
     void run_one(int own, const Entry<Key>& entry, Task<Key>& task, Matches& matches) {
         const Index& met = index_[1 - own];
         matches.begin(task);
-        const auto insert_at = index_[own].aim_insert(entry.key);
-        const auto probe_at = met.aim_probe(task.interval);
-        index_[own].insert(entry.key, entry.value, insert_at);
-        met.probe(task.interval, task.visible, matches, probe_at);
+        if constexpr (AimedIndex<Index, Key>) {
+            const auto insert_at = index_[own].aim_insert(entry.key);
+            const auto probe_at = met.aim_probe(task.interval);
+            index_[own].insert(entry.key, entry.value, insert_at);
+            met.probe(task.interval, task.visible, matches, probe_at);
+        } else {
+            index_[own].insert(entry.key, entry.value);
+            met.probe(task.interval, task.visible, matches);
+        }
         task.found_to = matches.size();
     }
 

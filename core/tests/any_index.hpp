@@ -53,7 +53,7 @@ class AnyIndex {
     template <class Matches>
     void join(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, bool sorted,
               Matches& matches) const {
-        indexes_->join({tasks, {}, {}, {}, {order, nullptr}, {count, 0}, sorted}, matches);
+        indexes_->join({tasks, {}, {}, {}, {order, nullptr}, {count, 0}, sorted, false}, matches);
     }
 
     std::unique_ptr<Indexes<Key>> indexes_;

@@ -33,7 +33,8 @@ _RATIO = Parameter("merge_ratio", 0.125, 2**-10, 1.0, "share of the window that 
 _DEPTH = Parameter(
     "insertion_depth", 0, 0, 4, "level of the immutable tree at which sub-trees hang; 0 goes by its size"
 )
-_SUBWINDOWS = Parameter("subwindows", 8, 2, 1024, "subwindows of a window")
+_SUBWINDOWS = Parameter("subwindows", 4, 2, 1024, "subwindows of a window")
+_RUNS = Parameter("subwindows", 8, 2, 1024, "subwindows of a window")
 _PARTITIONS = Parameter("partitions", 0, 0, 2**20, "partitions of a subwindow; 0 goes by its size")
 _SLACK = Parameter("slack", 1.25, 1.1, 2.0, "room of a partition, over its even share")
 _BUFFER = Parameter("buffer", 0, 0, 2**24, "entries of the insertion buffer; 0 goes by the subwindow's size")
@@ -47,7 +48,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "pim-tree": (_RATIO, _DEPTH),
     "rap-table": (_SUBWINDOWS, _PARTITIONS, _SLACK),
     "wib-tree": (_SUBWINDOWS, _PARTITIONS, _SLACK),
-    "bi-sort": (_SUBWINDOWS, _PARTITIONS, _BUFFER),
+    "bi-sort": (_RUNS, _PARTITIONS, _BUFFER),
     "bucket-tree": (),
 }
 
