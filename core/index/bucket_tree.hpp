@@ -197,7 +197,7 @@ class BucketTree {
                     slabs_.emplace_back();
                 }
                 const std::size_t had = slabs_.back().capacity();
-                const std::size_t has = grows ? std::min(kSlab, std::max<std::size_t>(16, had * 4)) : kSlab;
+                const std::size_t has = grows ? std::min(kSlab, std::max<std::size_t>(4, had * 4)) : kSlab;
                 const std::size_t before = (slabs_.size() - 1) * kSlab;
                 free_.reserve(before + has);
                 slabs_.back().reserve(has, had);

@@ -202,8 +202,13 @@ inline void probe_all(const Index& index, Task<Key>* tasks, const std::uint32_t*
         if (sorted) return index.probe_sorted(tasks, order, count, matches);
     if constexpr (requires { index.probe_group(tasks, order, count, matches); }) {
         if (count > 1) {
-            for (std::size_t i = 0; i < count; i += kGroup)
+            for (std::size_t i = 0; i < count; i += kGroup) {
+                for (std::size_t next = i + 2 * kGroup; next < std::min(i + 3 * kGroup, count); ++next) {
+                    prefetch(&tasks[order[next]]);  // sorted ones are scattered
+                    prefetch(&tasks[order[next]].found_to);
+                }
                 index.probe_group(tasks, order + i, std::min(kGroup, count - i), matches);
+            }
             return;
         }
     }
