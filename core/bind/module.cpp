@@ -4,6 +4,7 @@
 #include "../merge.hpp"
 #include "join.hpp"
 #include "outcome.hpp"
+#include "tables.hpp"
 
 namespace slidejoin {
 namespace {
@@ -127,9 +128,16 @@ NB_MODULE(_core, m) {
           nb::sig("def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[typing.Any], "
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
           "Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.");
+    m.def("join_tables", &bind_join_tables, nb::kw_only(), "on"_a, "equalities"_a, "banded"_a, "left"_a,
+          "right"_a, "pairs"_a, "workers"_a, "share"_a, "limit"_a, "level"_a,
+          nb::sig("def join_tables(*, on: object, equalities: int, banded: str, "
+                  "left: list[tuple[object, object]], right: list[tuple[object, object]], pairs: bool, "
+                  "workers: int, share: int, limit: int, level: str) -> "
+                  "tuple[numpy.typing.NDArray[typing.Any], ...]"),
+          "All pairs of rows of two tables, by number, or a flag for each left row that has a partner.");
     nb::class_<NativeJoin>(m, "NativeJoin")
-        .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
-                      std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
+        .def(nb::init<const std::vector<Conjunct>&, const std::string&, const std::string&, std::uint64_t,
+                      std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
                       std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&,
                       std::uint32_t, const std::string&, std::tuple<bool, bool>,
                       const std::vector<std::tuple<std::string, double>>&>(),

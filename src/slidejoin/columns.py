@@ -167,6 +167,17 @@ class Fixed:
         room[:] = _bits(array, 1) if self._is_bool else _elements(array, 1, room.dtype, len(array))
         self._validity.append(array)
 
+    def borrow(self, array: pa.Array) -> bool:
+        """Read the values where they stand, for takes only; False where they cannot be."""
+        if self._is_bool or not len(array):
+            return False
+        values = _elements(array, 1, self._values.data.dtype, len(array))
+        if not values.flags.aligned:
+            return False
+        self._values.data, self._values.stop = values, len(array)
+        self._validity.append(array)
+        return True
+
     def truncate(self, rows: int) -> None:
         self._values.stop = self._values.start + rows
         self._validity.truncate(rows)
@@ -464,6 +475,18 @@ def keeper(field: pa.Field) -> Keeper:
             f"column {field.name!r} has type {field.type}, which cannot be kept for a join ({error}); "
             "cast it to a plainer type"
         ) from None
+
+
+def take_once(column: pa.ChunkedArray, field: pa.Field, picks: Picks) -> pa.Array | pa.ChunkedArray:
+    """Rows of a column that is not kept. Cost: as a take, and a copy of what is not one chunk of numbers."""
+    kept = keeper(field)
+    if not len(picks.rows):
+        return pa.nulls(0, field.type)
+    borrowed = isinstance(kept, Fixed) and column.num_chunks == 1 and kept.borrow(column.chunk(0))
+    if not borrowed:
+        for chunk in column.chunks:
+            kept.append(chunk)
+    return kept.take(picks)
 
 
 def _for_type(type_: pa.DataType) -> Keeper:
