@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.test_window_join_duckdb import by_duckdb
-from window_cases import HOWS, LEFT_ONLY, Condition, Row, Spec, expected, id_pairs, scripts
+from window_cases import HOWS, KINDS, LEFT_ONLY, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
 from slidejoin import _core, isa, tables
@@ -86,13 +86,18 @@ def from_duckdb(database, spec, rows):
 
 
 BASE = Spec(on=(Condition("equal", "string"),), window=ALL)
-SCRIPTS = scripts(windows_of=("rows",), self_joins=False, hows=HOWS, max_size=40).map(
-    lambda script: (replace(script[0], window=ALL), script[1])
-)
+# Kinds whose sums DuckDB computes as we do, however great the bounds.
+IN_SQL = tuple(name for name in KINDS if name not in ("duration", "decimal", "decimals"))
+
+
+def table_scripts(**options):
+    """A condition and a join type, and the rows of both tables."""
+    drawn = scripts(windows_of=("rows",), self_joins=False, hows=HOWS, max_size=40, **options)
+    return drawn.map(lambda script: (replace(script[0], window=ALL), script[1]))
 
 
 @settings(max_examples=3000 if LONG else 150, deadline=None)
-@given(script=SCRIPTS, workers=st.sampled_from((1, 2, 3)), level=st.sampled_from(_core.levels()))
+@given(script=table_scripts(), workers=st.sampled_from((1, 2, 3)), level=st.sampled_from(_core.levels()))
 def test_the_reference_agrees(script, workers, level):
     spec, rows = script
     with isa.use(level):
@@ -100,7 +105,7 @@ def test_the_reference_agrees(script, workers, level):
 
 
 @settings(max_examples=600 if LONG else 40, deadline=None)
-@given(script=SCRIPTS)
+@given(script=table_scripts(kinds=IN_SQL))
 def test_duckdb_and_the_reference_agree(database, script):
     spec, rows = script
     spec = replace(spec, one_name=False)
@@ -132,9 +137,9 @@ ON = {
         sj.equal("group") & sj.band("key", within=600),
         "r.group = l.group AND r.k >= l.k - 600 AND r.k <= l.k + 600",
     ),
-    "band and less": (
-        sj.band("key", within=100) & sj.less("group"),
-        "r.k >= l.k - 100 AND r.k <= l.k + 100 AND l.group < r.group",
+    "band and not equal": (
+        sj.band("key", within=100) & sj.not_equal("group"),
+        "r.k >= l.k - 100 AND r.k <= l.k + 100 AND l.group <> r.group",
     ),
 }
 
@@ -226,7 +231,7 @@ def test_errors_are_those_of_window_join():
         sj.join(left, right, sj.equal("x"))
     with pytest.raises(SchemaError, match="text and binary have no order here"):
         sj.join(left, right, sj.less("s"))
-    with pytest.raises(SchemaError, match="two columns 'x'"):
+    with pytest.raises(SchemaError, match="two columns 's_right'"):
         sj.join(left, {"y": [1], "s": ["a"], "s_right": ["b"]}, sj.equal("x", "y"), suffixes=("_right", "x"))
     with pytest.raises(SpecError, match="how='cross'; expected one of inner, left"):
         sj.join(left, right, sj.equal("s"), "cross")

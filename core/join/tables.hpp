@@ -226,6 +226,7 @@ class TablesJoin {
                 writer.write_four(row, rows + from, count);
                 continue;
             }
+            if (!count) continue;
             found.reserve(count);
             std::memcpy(found.data(), rows + from, count * sizeof(std::uint32_t));
             writer.write(row, found.data(), count, scratch);

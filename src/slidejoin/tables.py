@@ -6,7 +6,7 @@ finds by the hash of a text are compared here, and the rows of an outer join wit
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -106,15 +106,16 @@ def join(
             f"the result has more than {most} rows, {bound}; narrow the condition, join in pieces "
             "or give limit="
         ) from None
-    picks = [_picks(numbers[0], how in ("right", "full"))] * tables[0].num_columns
-    columns = list(tables[0].columns)
-    if not left_only:
-        picks += [_picks(numbers[1], how in ("left", "full"))] * tables[1].num_columns
-        columns += tables[1].columns
-    if workers == 1:
-        return result_table(schema, list(map(take_once, columns, schema, picks)))
     with ThreadPoolExecutor(int(workers)) as pool:
-        return result_table(schema, list(pool.map(take_once, columns, schema, picks)))
+        taken = pool.map(
+            lambda side: take_once(*side),
+            [
+                (column, field, picks)
+                for table, picks in zip(tables, _picks(numbers, how), strict=False)
+                for column, field in zip(table.columns, table.schema, strict=True)
+            ],
+        )
+        return result_table(schema, list(taken))
 
 
 def check_rows(name: str, count: int) -> None:
@@ -196,8 +197,10 @@ def _equal(
     return equal
 
 
-def _picks(numbers: NDArray[np.int64], outer: bool) -> Picks:
-    missing = numbers == -1 if outer else None
-    if missing is None or not missing.any():
-        return Picks(numbers, None)
-    return Picks(np.where(missing, 0, numbers), missing)
+def _picks(numbers: Sequence[NDArray[np.int64]], how: str) -> Iterator[Picks]:
+    """Rows to take of each table that the result has columns of."""
+    for rows_, outer in zip(numbers, (("right", "full"), ("left", "full")), strict=True):
+        missing = rows_ == -1 if how in outer else None
+        yield Picks(rows_, None) if missing is None else Picks(np.where(missing, 0, rows_), missing)
+        if how in LEFT_ONLY:
+            return
