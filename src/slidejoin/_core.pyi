@@ -18,9 +18,6 @@ def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
 def take(values: object, rows: object) -> numpy.typing.NDArray[Any]:
     """Values of an unsigned type, by row."""
 
-def take_rows(columns: list[object], rows: object, workers: int) -> tuple[numpy.typing.NDArray[Any], ...]:
-    """Several columns of unsigned types, by the same rows."""
-
 def take_bytes(offsets: object, data: object, rows: object) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """Byte strings by row: their offsets and their bytes."""
 
