@@ -30,20 +30,21 @@ nb::object hash_bytes(const Numbers& offsets, const Bytes& data) {
     return result;
 }
 
-// Values of an unsigned type, by row.
-nb::object take(const AnyColumn& values, const Numbers& rows) {
-    nb::object result;
-    const auto gathered = [&]<class Value>(Value, int type) {
-        Value* out = new_array<Value>(rows.shape(0), type, result);
+// Values of an unsigned type, by row, into memory of their type: of Arrow, which keeps it for the next
+// result.
+void take(const AnyColumn& values, const Numbers& rows, const Room& out) {
+    if (out.dtype() != values.dtype() || out.shape(0) != rows.shape(0))
+        throw nb::type_error("room of another type or length than the values taken");
+    const auto gathered = [&]<class Value>(Value) {
         nb::gil_scoped_release released;
-        gather(static_cast<const Value*>(values.data()), values.shape(0), rows.data(), rows.shape(0), out);
+        gather(static_cast<const Value*>(values.data()), values.shape(0), rows.data(), rows.shape(0),
+               static_cast<Value*>(out.data()));
     };
-    if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{}, NPY_UINT8);
-    else if (values.dtype() == nb::dtype<std::uint16_t>()) gathered(std::uint16_t{}, NPY_UINT16);
-    else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{}, NPY_UINT32);
-    else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{}, NPY_UINT64);
+    if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{});
+    else if (values.dtype() == nb::dtype<std::uint16_t>()) gathered(std::uint16_t{});
+    else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{});
+    else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{});
     else throw nb::type_error("values of another type than uint8, uint16, uint32 or uint64");
-    return result;
 }
 
 // Byte strings (offsets, bytes) by row: the offsets and the bytes of those taken.
@@ -117,9 +118,9 @@ NB_MODULE(_core, m) {
     m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
           nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
           "A 64-bit hash of each value, the same on every machine.");
-    m.def("take", &take, "values"_a, "rows"_a,
-          nb::sig("def take(values: object, rows: object) -> numpy.typing.NDArray[typing.Any]"),
-          "Values of an unsigned type, by row.");
+    m.def("take", &take, "values"_a, "rows"_a, "out"_a,
+          nb::sig("def take(values: object, rows: object, out: object) -> None"),
+          "Values of an unsigned type, by row, into `out`.");
     m.def("take_bytes", &take_bytes, "offsets"_a, "data"_a, "rows"_a,
           nb::sig("def take_bytes(offsets: object, data: object, rows: object) -> "
                   "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),

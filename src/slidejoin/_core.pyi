@@ -15,8 +15,8 @@ def indexes() -> list[str]:
 def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
     """A 64-bit hash of each value, the same on every machine."""
 
-def take(values: object, rows: object) -> numpy.typing.NDArray[Any]:
-    """Values of an unsigned type, by row."""
+def take(values: object, rows: object, out: object) -> None:
+    """Values of an unsigned type, by row, into `out`."""
 
 def take_bytes(offsets: object, data: object, rows: object) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """Byte strings by row: their offsets and their bytes."""

@@ -31,6 +31,22 @@ MAX_BYTES = 2**31 - 1
 SLACK = 256
 
 
+# Bytes from which on memory is asked of Arrow, which keeps it for the next result: the system's has to be
+# cleared each time.
+LARGE = 2**20
+
+
+def gathered(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Values of an unsigned type, by row."""
+    size = len(rows) * values.itemsize
+    if size < LARGE:
+        out = np.empty(len(rows), values.dtype)
+    else:
+        out = np.frombuffer(pa.allocate_buffer(size), values.dtype)
+    _core.take(values, rows, out)
+    return out
+
+
 class Picks:
     """Rows to take, counted from the first one kept, and which of them are missing (row 0, if so)."""
 
@@ -196,7 +212,7 @@ class Fixed:
         start = self._values.start
         source = self._values.data[start : max(self._values.stop, start + 1)]
         if source.dtype.kind == "u":
-            return self._validity.take(picks), _core.take(source, picks.rows)
+            return self._validity.take(picks), gathered(source, picks.rows)
         return self._validity.take(picks), source.take(picks.rows, mode="clip")
 
     def take(self, picks: Picks) -> pa.Array:
