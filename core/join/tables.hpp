@@ -5,8 +5,8 @@
 // of every left row. Unions of ranges, and equalities with a band, have several parts a row; those of some
 // ten thousand rows are sorted and found together. Then left rows are taken in their own order, their
 // partners are copied from the right side, tested by the other conditions and sorted. Results do not depend
-// on the number of workers: each has a slice of the left rows. Cost: the sorts, 10 ns a left row, 5 ns a
-// pair.
+// on the number of workers: each has a slice of the left rows. Cost: the sorts, 20 ns a left row, 15 ns a
+// pair, most of it for memory.
 #pragma once
 
 #include "../tables.hpp"
