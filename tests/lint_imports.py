@@ -19,7 +19,7 @@ LAYERS = [
     {"spec"},
     {"arrays", "keys", "columns", "source", "ranges"},
     {"numeric", "order", "plan", "result", "state", "chunks"},
-    {"engine"},
+    {"engine", "tables"},
     {"live"},
     {"sources"},
     {"snapshot"},

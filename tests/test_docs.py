@@ -14,7 +14,7 @@ MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
         "chunks", "isa", "keys", "numeric", "order", "predicate", "reference", "result", "source", "sources",
-        "spark.cache", "spark.route", "spec", "state", "testing", "window", "window_join",
+        "spark.cache", "spark.route", "spec", "state", "tables", "testing", "window", "window_join",
     )
 )  # fmt: skip
 

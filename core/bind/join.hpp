@@ -17,11 +17,39 @@
 namespace slidejoin {
 namespace {
 
+using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
+using Conjunct = std::tuple<std::string, std::vector<std::tuple<End, End>>>;
+
+Bound bound_of(const End& end) {
+    return {static_cast<BoundKind>(std::get<0>(end)), std::get<1>(end), std::get<2>(end), std::get<3>(end)};
+}
+
+// The conditions of a join and what of them is indexed; also the types of their keys.
+JoinSpec spec_of(const std::vector<Conjunct>& on, std::uint32_t equalities, const std::string& banded,
+                 std::vector<const KeyName*>& keys) {
+    JoinSpec spec;
+    for (const auto& [key, ranges] : on) {
+        keys.push_back(&find(kKeys, key));
+        ConjunctSpec conjunct{keys.back()->type, {}};
+        for (const auto& [lower, upper] : ranges)
+            conjunct.ranges.push_back({bound_of(lower), bound_of(upper)});
+        spec.on.push_back(std::move(conjunct));
+    }
+    spec.indexed = {equalities, find(kBanded, banded).kind};
+    if (equalities + (spec.indexed.band == Banded::conjunct) > spec.on.size())
+        throw nb::value_error("fewer conjuncts than are indexed");
+    return spec;
+}
+
+// Checks the values of a conjunct against its type and the number of rows.
+void check_key(const KeyName& key, const AnyColumn& values, std::size_t size) {
+    if (values.dtype() != key.dtype) throw nb::type_error("keys have another type than the join");
+    if (values.shape(0) != size) throw nb::type_error("arrays of different lengths");
+    require_aligned(values.data(), values.itemsize());
+}
+
 class NativeJoin {
   public:
-    using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
-    using Conjunct = std::tuple<std::string, std::vector<std::tuple<End, End>>>;
-
     NativeJoin(const std::vector<Conjunct>& on, const std::string& index, const std::string& window,
                std::uint64_t left, std::uint64_t right, std::uint64_t duration, bool self_purge,
                std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
@@ -29,16 +57,7 @@ class NativeJoin {
                const std::string& banded, std::tuple<bool, bool> finals,
                const std::vector<std::tuple<std::string, double>>& options)
         : timed_(window != "rows"), self_join_(self_join) {
-        JoinSpec spec;
-        for (const auto& [key, ranges] : on) {
-            keys_.push_back(&find(kKeys, key));
-            ConjunctSpec conjunct{keys_.back()->type, {}};
-            for (const auto& [lower, upper] : ranges) conjunct.ranges.push_back({bound(lower), bound(upper)});
-            spec.on.push_back(std::move(conjunct));
-        }
-        spec.indexed = {equalities, find(kBanded, banded).kind};
-        if (equalities + (spec.indexed.band == Banded::conjunct) > spec.on.size())
-            throw nb::value_error("fewer conjuncts than are indexed");
+        JoinSpec spec = spec_of(on, equalities, banded, keys_);
         spec.finals[0] = std::get<0>(finals);
         spec.finals[1] = std::get<1>(finals);
         spec.automatic = index == "auto";
@@ -273,10 +292,7 @@ class NativeJoin {
 
         void add_key(const NativeJoin& join, const AnyColumn& values, const bool* nulls) {
             if (keys_.size() == join.keys_.size()) throw nb::type_error("more keys than conjuncts");
-            if (values.dtype() != join.keys_[keys_.size()]->dtype)
-                throw nb::type_error("keys have another type than the join");
-            if (values.shape(0) != size()) throw nb::type_error("arrays of different lengths");
-            require_aligned(values.data(), values.itemsize());
+            check_key(*join.keys_[keys_.size()], values, size());
             keys_.push_back({values.data(), nulls});
         }
 
@@ -305,11 +321,6 @@ class NativeJoin {
         Column_<std::int64_t> times_;
         Column_<bool> null_times_;
     };
-
-    static Bound bound(const End& end) {
-        return {static_cast<BoundKind>(std::get<0>(end)), std::get<1>(end), std::get<2>(end),
-                std::get<3>(end)};
-    }
 
     static int checked(int side) {
         if (side != 0 && side != 1) throw nb::value_error("side is neither 0 nor 1");

@@ -4,6 +4,7 @@
 #include "../merge.hpp"
 #include "join.hpp"
 #include "outcome.hpp"
+#include "tables.hpp"
 
 namespace slidejoin {
 namespace {
@@ -29,20 +30,21 @@ nb::object hash_bytes(const Numbers& offsets, const Bytes& data) {
     return result;
 }
 
-// Values of an unsigned type, by row.
-nb::object take(const AnyColumn& values, const Numbers& rows) {
-    nb::object result;
-    const auto gathered = [&]<class Value>(Value, int type) {
-        Value* out = new_array<Value>(rows.shape(0), type, result);
+// Values of an unsigned type, by row, into memory of their type: of Arrow, which keeps it for the next
+// result.
+void take(const AnyColumn& values, const Numbers& rows, const Room& out) {
+    if (out.dtype() != values.dtype() || out.shape(0) != rows.shape(0))
+        throw nb::type_error("room of another type or length than the values taken");
+    const auto gathered = [&]<class Value>(Value) {
         nb::gil_scoped_release released;
-        gather(static_cast<const Value*>(values.data()), values.shape(0), rows.data(), rows.shape(0), out);
+        gather(static_cast<const Value*>(values.data()), values.shape(0), rows.data(), rows.shape(0),
+               static_cast<Value*>(out.data()));
     };
-    if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{}, NPY_UINT8);
-    else if (values.dtype() == nb::dtype<std::uint16_t>()) gathered(std::uint16_t{}, NPY_UINT16);
-    else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{}, NPY_UINT32);
-    else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{}, NPY_UINT64);
+    if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{});
+    else if (values.dtype() == nb::dtype<std::uint16_t>()) gathered(std::uint16_t{});
+    else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{});
+    else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{});
     else throw nb::type_error("values of another type than uint8, uint16, uint32 or uint64");
-    return result;
 }
 
 // Byte strings (offsets, bytes) by row: the offsets and the bytes of those taken.
@@ -116,9 +118,9 @@ NB_MODULE(_core, m) {
     m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
           nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
           "A 64-bit hash of each value, the same on every machine.");
-    m.def("take", &take, "values"_a, "rows"_a,
-          nb::sig("def take(values: object, rows: object) -> numpy.typing.NDArray[typing.Any]"),
-          "Values of an unsigned type, by row.");
+    m.def("take", &take, "values"_a, "rows"_a, "out"_a,
+          nb::sig("def take(values: object, rows: object, out: object) -> None"),
+          "Values of an unsigned type, by row, into `out`.");
     m.def("take_bytes", &take_bytes, "offsets"_a, "data"_a, "rows"_a,
           nb::sig("def take_bytes(offsets: object, data: object, rows: object) -> "
                   "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
@@ -127,9 +129,16 @@ NB_MODULE(_core, m) {
           nb::sig("def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[typing.Any], "
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
           "Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.");
+    m.def("join_tables", &bind_join_tables, nb::kw_only(), "on"_a, "equalities"_a, "banded"_a, "left"_a,
+          "right"_a, "pairs"_a, "workers"_a, "share"_a, "limit"_a, "level"_a,
+          nb::sig("def join_tables(*, on: object, equalities: int, banded: str, "
+                  "left: list[tuple[object, object]], right: list[tuple[object, object]], pairs: bool, "
+                  "workers: int, share: int, limit: int, level: str) -> "
+                  "tuple[numpy.typing.NDArray[typing.Any], ...]"),
+          "All pairs of rows of two tables, by number, or a flag for each left row that has a partner.");
     nb::class_<NativeJoin>(m, "NativeJoin")
-        .def(nb::init<const std::vector<NativeJoin::Conjunct>&, const std::string&, const std::string&,
-                      std::uint64_t, std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
+        .def(nb::init<const std::vector<Conjunct>&, const std::string&, const std::string&, std::uint64_t,
+                      std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
                       std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&,
                       std::uint32_t, const std::string&, std::tuple<bool, bool>,
                       const std::vector<std::tuple<std::string, double>>&>(),

@@ -37,6 +37,9 @@ class Filters {
         }
     }
 
+    // From now on the stored keys of others are tested, which must outlive this.
+    void share(const Filters& others) { shared_ = &others; }
+
     // Computes what each arrival of the group asks for.
     void ask(Arriving arriving, std::size_t count) {
         for (Filter& filter : filters_) {
@@ -86,8 +89,9 @@ class Filters {
     template <class IndexKey>
     void begin(const Task<IndexKey>& task) {
         const int side = self_join_ || task.partner_is_left ? 0 : 1;
-        tested_ = &stored_[side];
-        shift_ = tested_->head() + (task.visible.first - static_cast<std::uint32_t>(first_[side]));
+        const Filters& holder = shared_ ? *shared_ : *this;
+        tested_ = &holder.stored_[side];
+        shift_ = tested_->head() + (task.visible.first - static_cast<std::uint32_t>(holder.first_[side]));
         Asked* out = asked_.data();
         nothing_ = false;
         for (const Filter& filter : filters_) {
@@ -229,6 +233,7 @@ class Filters {
     std::vector<std::size_t> ends_;  // where each filter's intervals end in asked_
     Rows stored_[2];                 // of positions from first_ on
     std::uint64_t first_[2] = {0, 0};
+    const Filters* shared_ = nullptr;  // whose stored keys are tested, if not these
 
     // The task under way.
     const Rows* tested_ = nullptr;

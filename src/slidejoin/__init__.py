@@ -23,6 +23,7 @@ from slidejoin.predicate import (
     not_equal,
 )
 from slidejoin.ranges import Ranges
+from slidejoin.tables import join
 from slidejoin.window import interval, rows, within
 from slidejoin.window_join import WindowJoin
 
@@ -45,6 +46,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "interval",
+    "join",
     "less",
     "less_equal",
     "not_equal",

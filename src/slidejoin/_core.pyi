@@ -15,8 +15,8 @@ def indexes() -> list[str]:
 def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
     """A 64-bit hash of each value, the same on every machine."""
 
-def take(values: object, rows: object) -> numpy.typing.NDArray[Any]:
-    """Values of an unsigned type, by row."""
+def take(values: object, rows: object, out: object) -> None:
+    """Values of an unsigned type, by row, into `out`."""
 
 def take_bytes(offsets: object, data: object, rows: object) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """Byte strings by row: their offsets and their bytes."""
@@ -24,6 +24,11 @@ def take_bytes(offsets: object, data: object, rows: object) -> tuple[numpy.typin
 def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """
     Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.
+    """
+
+def join_tables(*, on: object, equalities: int, banded: str, left: list[tuple[object, object]], right: list[tuple[object, object]], pairs: bool, workers: int, share: int, limit: int, level: str) -> tuple[numpy.typing.NDArray[Any], ...]:
+    """
+    All pairs of rows of two tables, by number, or a flag for each left row that has a partner.
     """
 
 class NativeJoin:

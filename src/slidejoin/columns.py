@@ -31,6 +31,22 @@ MAX_BYTES = 2**31 - 1
 SLACK = 256
 
 
+# Bytes from which on memory is asked of Arrow, which keeps it for the next result: the system's has to be
+# cleared each time.
+LARGE = 2**20
+
+
+def gathered(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Values of an unsigned type, by row."""
+    size = len(rows) * values.itemsize
+    if size < LARGE:
+        out = np.empty(len(rows), values.dtype)
+    else:
+        out = np.frombuffer(pa.allocate_buffer(size), values.dtype)
+    _core.take(values, rows, out)
+    return out
+
+
 class Picks:
     """Rows to take, counted from the first one kept, and which of them are missing (row 0, if so)."""
 
@@ -167,6 +183,17 @@ class Fixed:
         room[:] = _bits(array, 1) if self._is_bool else _elements(array, 1, room.dtype, len(array))
         self._validity.append(array)
 
+    def borrow(self, array: pa.Array) -> bool:
+        """Read the values where they stand, for takes only; False where they cannot be."""
+        if self._is_bool or not len(array):
+            return False
+        values = _elements(array, 1, self._values.data.dtype, len(array))
+        if not values.flags.aligned:
+            return False
+        self._values.data, self._values.stop = values, len(array)
+        self._validity.append(array)
+        return True
+
     def truncate(self, rows: int) -> None:
         self._values.stop = self._values.start + rows
         self._validity.truncate(rows)
@@ -185,7 +212,7 @@ class Fixed:
         start = self._values.start
         source = self._values.data[start : max(self._values.stop, start + 1)]
         if source.dtype.kind == "u":
-            return self._validity.take(picks), _core.take(source, picks.rows)
+            return self._validity.take(picks), gathered(source, picks.rows)
         return self._validity.take(picks), source.take(picks.rows, mode="clip")
 
     def take(self, picks: Picks) -> pa.Array:
@@ -464,6 +491,18 @@ def keeper(field: pa.Field) -> Keeper:
             f"column {field.name!r} has type {field.type}, which cannot be kept for a join ({error}); "
             "cast it to a plainer type"
         ) from None
+
+
+def take_once(column: pa.ChunkedArray, field: pa.Field, picks: Picks) -> pa.Array | pa.ChunkedArray:
+    """Rows of a column that is not kept. Cost: as a take, and a copy of what is not one chunk of numbers."""
+    kept = keeper(field)
+    if not len(picks.rows):
+        return pa.nulls(0, field.type)
+    borrowed = isinstance(kept, Fixed) and column.num_chunks == 1 and kept.borrow(column.chunk(0))
+    if not borrowed:
+        for chunk in column.chunks:
+            kept.append(chunk)
+    return kept.take(picks)
 
 
 def _for_type(type_: pa.DataType) -> Keeper:

@@ -22,14 +22,13 @@ from slidejoin.keys.columns import SIDES
 from slidejoin.native import read_state
 from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
-from slidejoin.spec import JoinSpec
+from slidejoin.spec import LEFT_ONLY, JoinSpec
 from slidejoin.window import Interval
 
 COUNTERS = (
     "rows_left", "rows_right", "matches", "late_left", "late_right",
     "null_left", "null_right", "stored_left", "stored_right",
 )  # fmt: skip
-_LEFT_ONLY = ("left_semi", "left_anti")
 
 
 class LiveJoin:
@@ -133,7 +132,7 @@ class LiveJoin:
         """The columns of results, once they are known."""
         if self._output is None:
             left, right = (side.schema for side in self._both(self.sides))
-            if left is not None and (self.spec.how in _LEFT_ONLY or right is not None):
+            if left is not None and (self.spec.how in LEFT_ONLY or right is not None):
                 self._output = self._columns(left, right)
         return self._output
 
@@ -216,7 +215,7 @@ class LiveJoin:
             return self.empty()
         a, b = self._both(self.stores)
         left_columns = self._taken(a, 0, left)
-        if self.spec.how in _LEFT_ONLY:
+        if self.spec.how in LEFT_ONLY:
             return result_table(self.output, left_columns)
         return result_table(self.output, left_columns, self._taken(b, 1, right))
 
@@ -345,7 +344,7 @@ class LiveJoin:
         return pa.schema(list(fields.items()))
 
     def _columns(self, left: pa.Schema, right: pa.Schema | None) -> pa.Schema:
-        return output_schema(left, None if self.spec.how in _LEFT_ONLY else right, self.spec.suffixes)
+        return output_schema(left, None if self.spec.how in LEFT_ONLY else right, self.spec.suffixes)
 
     def _running(self) -> Engine:
         assert self.engine is not None, "the caller has seen to it"

@@ -42,9 +42,8 @@ def native_join(
         Of which sides the join tells the tuples that no arrival can meet any more.
     """
     name, options = parse_index(index)
-    conjuncts = [(key, [(_end(lower), _end(upper)) for lower, upper in ranges]) for key, ranges in on]
     return _core.NativeJoin(
-        on=conjuncts,
+        on=_conjuncts(on),
         index=name,
         options=[(option, float(value)) for option, value in options.items()],
         self_join=self_join,
@@ -55,6 +54,47 @@ def native_join(
         banded=banded,
         finals=finals,
         **window,
+    )
+
+
+def native_pairs(
+    on: Sequence[tuple[str, Ranges]],
+    keys: Sequence[Sequence[tuple[Any, Any]]],
+    *,
+    equalities: int,
+    banded: str,
+    pairs: bool,
+    workers: int,
+    share: int,
+    limit: int,
+) -> tuple[Any, ...]:
+    """Join two tables on the current instruction set.
+
+    Parameters
+    ----------
+    on, equalities, banded
+        As for :func:`native_join`.
+    keys : (left, right)
+        Values and nulls, or None, of each conjunct.
+    pairs
+        Whether the numbers of left and right rows are wanted, or only which left rows have a partner.
+    workers, share
+        Threads at most, and rows for which one is started.
+    limit
+        Pairs at most; more are a CapacityError.
+    """
+    left, right = keys
+    return _core.join_tables(
+        on=_conjuncts(on),
+        equalities=equalities,
+        banded=banded,
+        left=list(left),
+        right=list(right),
+        pairs=pairs,
+        workers=workers,
+        share=share,
+        limit=min(limit, 2**64 - 1),
+        level=isa.current(),
     )
 
 
@@ -81,6 +121,10 @@ def _with_times(state: dict[str, Any], spelled: Callable[[Any], Any]) -> dict[st
         else:
             result[name] = spelled(value) if name in _TIMES and value is not None else value
     return result
+
+
+def _conjuncts(on: Sequence[tuple[str, Ranges]]) -> list[tuple[str, list[Any]]]:
+    return [(key, [(_end(lower), _end(upper)) for lower, upper in ranges]) for key, ranges in on]
 
 
 def _end(bound: Bound) -> tuple[int, int, int, float]:

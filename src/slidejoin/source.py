@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin import _core
+from slidejoin.columns import gathered
 from slidejoin.errors import SchemaError
 
 EXPECTED = (
@@ -276,7 +276,7 @@ def _numbers_at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array | 
     ]
     in_place = len(chunks) == 1 and chunks[0].flags.aligned
     values = chunks[0] if in_place else np.concatenate([np.empty(0, dtype), *chunks])
-    return pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(_core.take(values, rows))])
+    return pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(gathered(values, rows))])
 
 
 def _column_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:

@@ -28,6 +28,7 @@ _INTEGERS = (f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32,
 KEY_TYPES = (*_INTEGERS, "float32", "float64")
 
 HOW = ("inner", "left", "right", "full", "left_semi", "left_anti")
+LEFT_ONLY = ("left_semi", "left_anti")  # results have no right columns
 ORDERS = ("none", "arrival", "full")
 
 # Live tuples of one side that the core can address.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slidejoin.bench import foundation, index_claims, indexes, streams, window
+from slidejoin.bench import foundation, index_claims, indexes, streams, tables_join, window
 from slidejoin.bench.report import Report
 from slidejoin.run.session import check_spark
 
@@ -61,6 +61,11 @@ BENCHMARKS = {
             "every index: against absl::btree_multimap, NumPy and each other, and its memory; one core",
             indexes.run,
             index_claims.run,
+        ),
+        Benchmark(
+            "join",
+            "two whole tables against DuckDB and Polars, which join by buckets; one core, and threads",
+            tables_join.run,
         ),
         Benchmark(
             "spark",

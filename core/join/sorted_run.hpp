@@ -1,0 +1,171 @@
+// One side of a table join, sorted: its keys in rising order and the row of each, equal keys by row.
+//
+// Keys are first dealt to buckets by their leading bits, then each bucket is sorted in cache by the radix
+// sort of sort.hpp. A key and its row travel as one word where their bits fit into 64, which they do for all
+// 32-bit keys. Workers deal slices of rows and sort buckets of their own; the outcome does not depend on
+// them. About 20 ns a row for 32-bit keys.
+#pragma once
+
+#include "../sort.hpp"
+#include "indexed.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+inline constexpr std::size_t kRowBlock = 2048;  // rows that are read together
+
+template <class Key>
+struct SortedRun {
+    Buffer<Key> keys;            // a vector of the greatest key stands behind the last one
+    Buffer<std::uint32_t> rows;  // with as many readable slots behind
+    std::size_t size = 0;
+};
+
+// How a key and its row are sorted: as one word.
+struct PackedItems {
+    using Item = std::uint64_t;
+    unsigned row_bits;
+
+    Item item(std::uint64_t key, std::uint32_t row) const { return key << row_bits | row; }
+    std::uint64_t key(Item item) const { return item >> row_bits; }
+    std::uint32_t row(Item item) const {
+        return static_cast<std::uint32_t>(item & ((std::uint64_t{1} << row_bits) - 1));
+    }
+};
+
+// Or side by side.
+struct WideItems {
+    using Item = Entry<std::uint64_t>;
+
+    Item item(std::uint64_t key, std::uint32_t row) const { return {key, row}; }
+    std::uint64_t key(const Item& item) const { return item.key; }
+    std::uint32_t row(const Item& item) const { return item.value; }
+};
+
+template <class Key>
+class RunSorter {
+  public:
+    RunSorter(const JoinSpec& spec, std::size_t workers) : workers_(workers), limits_(workers) {
+        for (std::size_t worker = 0; worker < workers; ++worker) indexed_.push_back(make_indexed<Key>(spec));
+    }
+
+    // Sorts rows [start, start + count) into `run`, by their number from `start` on, but for those without a
+    // key. `nulls` may be set already where a row has no partner for other reasons.
+    void sort(const Batch& batch, std::size_t start, std::size_t count, bool* nulls, SortedRun<Key>& run) {
+        nulls_ = nulls;
+        size_ = count;
+        run.keys.reserve(count + kKeyLanes<Key>);
+        run.rows.reserve(count + kPadding);
+        keys_ = run.keys.data();
+        run_workers(workers_, [&](std::size_t worker) { read(batch, start, worker); });
+        least_ = std::numeric_limits<Key>::max();
+        Key most = 0;
+        run.size = 0;
+        for (const Limits& limits : limits_) {
+            least_ = std::min(least_, limits.least);
+            most = std::max(most, limits.most);
+            run.size += limits.kept;
+        }
+        if (run.size) {
+            const auto key_bits = static_cast<unsigned>(std::bit_width(std::uint64_t{most} - least_));
+            const auto row_bits = static_cast<unsigned>(std::bit_width(size_));
+            if (key_bits + row_bits <= 64) sort(PackedItems{row_bits}, key_bits, run);
+            else sort(WideItems{}, key_bits, run);
+        }
+        std::fill_n(run.keys.data() + run.size, kKeyLanes<Key>, std::numeric_limits<Key>::max());
+        std::fill_n(run.rows.data() + run.size, kPadding, 0u);
+    }
+
+  private:
+    static constexpr std::size_t kPadding = 16;
+
+    struct alignas(kCacheLine) Limits {
+        Key least;
+        Key most;
+        std::size_t kept;
+    };
+
+    void read(const Batch& batch, std::size_t first, std::size_t worker) {
+        Limits limits{std::numeric_limits<Key>::max(), 0, 0};
+        const Slice slice(size_, worker, workers_);
+        for (std::size_t start = slice.from; start < slice.to; start += kRowBlock) {
+            const std::size_t count = std::min(kRowBlock, slice.to - start);
+            indexed_[worker]->read(batch, first + start, count, keys_ + start, nulls_ + start);
+            for (std::size_t row = start; row < start + count; ++row) {
+                const bool null = nulls_[row];
+                limits.least = std::min(limits.least, null ? limits.least : keys_[row]);
+                limits.most = std::max(limits.most, null ? limits.most : keys_[row]);
+                limits.kept += !null;
+            }
+        }
+        limits_[worker] = limits;
+    }
+
+    template <class Items>
+    void sort(const Items& items, unsigned key_bits, SortedRun<Key>& run) {
+        using Item = typename Items::Item;
+        // Buckets of some thousand items: they fit a core's cache, and their ends its translations.
+        const auto size_bits = static_cast<unsigned>(std::bit_width(run.size));
+        const unsigned bucket_bits = std::min({key_bits, size_bits > 12 ? size_bits - 12 : 0, 11u});
+        const unsigned shift = key_bits - bucket_bits;
+        const std::size_t buckets = std::size_t{1} << bucket_bits;
+        const auto bucket_of = [&](std::size_t row) -> std::size_t {
+            return bucket_bits ? (std::uint64_t{keys_[row]} - least_) >> shift : 0;  // never by 64
+        };
+
+        places_.assign(workers_ * buckets, 0);
+        run_workers(workers_, [&](std::size_t worker) {
+            std::size_t* counts = places_.data() + worker * buckets;
+            const Slice slice(size_, worker, workers_);
+            for (std::size_t row = slice.from; row < slice.to; ++row)
+                if (!nulls_[row]) ++counts[bucket_of(row)];
+        });
+        ends_.assign(1, 0);
+        std::size_t place = 0;
+        for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+            for (std::size_t worker = 0; worker < workers_; ++worker)
+                place += std::exchange(places_[worker * buckets + bucket], place);
+            ends_.push_back(place);
+        }
+
+        storage_.reserve(run.size * sizeof(Item));
+        Item* const dealt = reinterpret_cast<Item*>(storage_.data());
+        run_workers(workers_, [&](std::size_t worker) {
+            std::size_t* to = places_.data() + worker * buckets;
+            const Slice slice(size_, worker, workers_);
+            for (std::size_t row = slice.from; row < slice.to; ++row)
+                if (!nulls_[row])
+                    dealt[to[bucket_of(row)]++] =
+                        items.item(std::uint64_t{keys_[row]} - least_, static_cast<std::uint32_t>(row));
+        });
+
+        std::atomic<std::size_t> next{0};
+        run_workers(workers_, [&](std::size_t) {
+            Buffer<Item> scratch;
+            for (std::size_t bucket = next++; bucket < buckets; bucket = next++) {
+                const std::size_t from = ends_[bucket], count = ends_[bucket + 1] - from;
+                Item* const data = dealt + from;
+                if (shift <= 32)
+                    radix_sort(data, count, scratch,
+                               [&](const Item& item) { return static_cast<std::uint32_t>(items.key(item)); });
+                else radix_sort(data, count, scratch, [&](const Item& item) { return items.key(item); });
+                for (std::size_t i = 0; i < count; ++i) {
+                    run.keys[from + i] = static_cast<Key>(items.key(data[i]) + least_);
+                    run.rows[from + i] = items.row(data[i]);
+                }
+            }
+        });
+    }
+
+    std::size_t workers_;
+    std::vector<Limits> limits_;
+    std::vector<std::unique_ptr<Indexed<Key>>> indexed_;
+    std::vector<std::size_t> places_, ends_;
+    Buffer<std::byte> storage_;  // of the items
+    // The sort under way.
+    bool* nulls_ = nullptr;
+    std::size_t size_ = 0;
+    Key* keys_ = nullptr;  // by row, where the sorted ones come to stand
+    Key least_ = 0;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET
