@@ -134,6 +134,41 @@ void check_rare_inserts() {
     }
 }
 
+// Entries so rare that no merge comes by their number, and never so rare that nothing is left: what is
+// forgotten goes by its age alone.
+template <class Index>
+void check_rare_inserts_that_overlap() {
+    Index index(merging(0.125, 0, 1024));
+    constexpr std::uint64_t kStep = std::uint64_t{1} << 28;
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        const std::uint64_t first = i < 2 ? 0 : (i - 2) * kStep;
+        index.insert(7, static_cast<std::uint32_t>(i * kStep));
+        index.forget(static_cast<std::uint32_t>(first));
+        index.check(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(i * kStep + 1));
+        MatchCount count;
+        index.probe({7, 7}, {static_cast<std::uint32_t>(first), (1u << 31) - (1u << 20)}, count);
+        CHECK_EQUAL(count.size(), std::min<std::uint64_t>(i + 1, 3));
+    }
+}
+
+// A window as large as can be is forgotten at once, with what was forgotten before still held.
+template <class Index>
+void check_largest_window_at_once() {
+    constexpr std::uint32_t kMostLive = (1u << 31) - (1u << 20), kOld = 1u << 30;
+    for (const std::uint32_t start : {0u, 0u - 77u}) {
+        Index index(merging(0.125, 0, 1024));
+        for (std::uint32_t i = 0; i < 200; ++i) index.insert(7, start + i);
+        index.insert(8, start + kOld);
+        index.forget(start + kOld - 1);  // not so long ago that a merge must come
+        index.forget(start + kOld + kMostLive);
+        index.insert(9, start + kOld + kMostLive);
+        MatchCount count;
+        index.probe({0, 100}, {start + kOld + kMostLive, kMostLive}, count);
+        CHECK_EQUAL(count.size(), 1u);
+        index.check(start + kOld + kMostLive, start + kOld + kMostLive + 1);
+    }
+}
+
 }  // namespace
 
 TEST(im_tree) { check_all(slidejoin::IndexKind::im_tree); }
@@ -172,6 +207,13 @@ TEST(merging_trees_large) {
 TEST(merging_trees_with_rare_inserts) {
     check_rare_inserts<ImTree<std::uint32_t>>();
     check_rare_inserts<Pim<std::uint32_t>>();
+    check_rare_inserts_that_overlap<ImTree<std::uint32_t>>();
+    check_rare_inserts_that_overlap<Pim<std::uint32_t>>();
+}
+
+TEST(merging_trees_forget_the_largest_window_at_once) {
+    check_largest_window_at_once<ImTree<std::uint32_t>>();
+    check_largest_window_at_once<Pim<std::uint32_t>>();
 }
 
 TEST(pim_tree_sub_trees_follow_the_keys) {
