@@ -216,6 +216,11 @@ TEST(merging_trees_forget_the_largest_window_at_once) {
     check_largest_window_at_once<Pim<std::uint32_t>>();
 }
 
+TEST(merging_trees_give_memory_back) {
+    check_bytes(slidejoin::IndexKind::im_tree, 28, 45);
+    check_bytes(slidejoin::IndexKind::pim_tree, 28, 45);
+}
+
 TEST(pim_tree_sub_trees_follow_the_keys) {
     // Ever greater keys reach the last sub-tree only, until the next merge has built the ranges anew.
     const IndexOptions options = merging(0.125, 2, 64);
@@ -247,5 +252,24 @@ TEST(pim_tree_locks_hand_over_hand) {
     CHECK_EQUAL(CountingLock::most_held, 2);
     CHECK(CountingLock::taken > CountingLock::handed_over && CountingLock::handed_over > 0);
     CHECK(!CountingLock::broken);
+}
+
+TEST(pim_tree_takes_the_lock_of_each_sub_tree_that_it_touches) {
+    LockedPim<std::uint32_t> index(merging(0.25, 2, 64));
+    std::uint32_t next = 0;
+    for (; next < 3000; ++next) index.insert(next * 7919u, next);
+    const auto taken_by = [](auto act) {
+        const std::uint64_t before = CountingLock::taken;
+        act();
+        return CountingLock::taken - before;
+    };
+    Entry<std::uint32_t> entries[20];
+    for (auto& entry : entries) entry = {7, next++};
+    CHECK_EQUAL(taken_by([&] { index.insert(9, 3000 + 20); }), 1u);
+    CHECK_EQUAL(taken_by([&] { index.insert_group(entries, 5); }), 5u);
+    CHECK_EQUAL(taken_by([&] { index.insert_batch(entries, 20); }), 1u);  // all of one sub-tree
+    MatchCount count;
+    CHECK_EQUAL(taken_by([&] { index.probe({7, 7}, {0, 1}, count); }), 1u);
+    CHECK(taken_by([&] { index.probe({0, ~0u}, {0, 1}, count); }) > 20);
 }
 SLIDEJOIN_TARGET_END

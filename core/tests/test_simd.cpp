@@ -61,6 +61,13 @@ static void check_selection() {
             out.resize(select_positions(positions.data(), count, visible, out.data()));
             CHECK(out == by_position);
             CHECK_EQUAL(tally_positions(positions.data(), count, visible), by_position.size());
+            // What may be read behind an array must not be taken, even if it would be visible.
+            auto padded = positions;
+            padded.resize(count + kBlock, visible.first);
+            out.assign(count + 2 * kBlock, 0);
+            out.resize(select_padded(padded.data(), count, visible, out.data()));
+            CHECK(out == by_position);
+            CHECK_EQUAL(tally_padded(padded.data(), count, visible), by_position.size());
             out.assign(count + kBlock, 0);
             out.resize(select_entries(keys.data(), positions.data(), count, interval, visible, out.data()));
             CHECK(out == by_both);

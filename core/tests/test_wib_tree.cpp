@@ -16,6 +16,7 @@ TEST(wib_tree_of_small_subwindows) {
 }
 TEST(wib_tree_of_small_leaves) { check_all(slidejoin::IndexKind::wib_tree, made_of(1024, 256, 1.1, 2)); }
 TEST(wib_tree_of_few_leaves) { check_all(slidejoin::IndexKind::wib_tree, made_of(400, 2, 2.0, 3)); }
+TEST(wib_tree_counts_its_memory) { check_bytes(slidejoin::IndexKind::wib_tree, 18, 32); }
 TEST(wib_tree_of_one_leaf) { check_all(slidejoin::IndexKind::wib_tree, made_of(64, 1, 1.25, 64)); }
 
 namespace {

@@ -2,11 +2,11 @@
 
     python tests/mutants/run.py [--only PATTERN ...] [-j N] [--write]
 
-For each mutant the core is copied into a temporary directory, the mistake is made there, and the few test files
-that can notice it are compiled and run. Objects and verdicts are kept by what the compiler sees, in
+For each mutant the core is copied into a temporary directory, the mistake is made there, and the few test
+files that can notice it are compiled and run. Objects and verdicts are kept by what the compiler sees, in
 build/mutants, so that only what a mistake or a change affects is compiled and run again. The tests must pass
-without any mistake first. Fails if a mutant survives, no longer applies or does not compile; `--write` keeps the
-outcome in RESULTS.md.
+without any mistake first. Fails if a mutant survives, no longer applies or does not compile; `--write` keeps
+the outcome in RESULTS.md.
 """
 
 import argparse
@@ -70,7 +70,11 @@ TESTS = {
 WHOLE_JOIN = {"test_engine", "test_plans"}  # need the driver, too; they run on the portable copy
 
 LEVELS = {0: "portable", 1: "avx2", 2: "avx512"}
-NEEDED = {0: set[str](), 1: {"avx2", "bmi1", "bmi2"}, 2: {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl"}}
+NEEDED = {
+    0: set[str](),
+    1: {"avx2", "bmi1", "bmi2"},
+    2: {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl"},
+}
 MEMORY = 8 << 30  # of a test that a mistake makes greedy
 LEAST_TIME = 30.0  # seconds before a test counts as endless
 
@@ -90,17 +94,17 @@ class Mutant:
     def apply(self, text: str) -> str:
         times = text.count(self.find)
         if times != 1:
-            raise DoesNotApply(f"its text stands {times} times in {self.file}")
+            raise DoesNotApplyError(f"its text stands {times} times in {self.file}")
         if self.find == self.replace:
-            raise DoesNotApply("it changes nothing")
+            raise DoesNotApplyError("it changes nothing")
         return text.replace(self.find, self.replace)
 
 
-class DoesNotApply(Exception):
+class DoesNotApplyError(Exception):
     """The text to replace is not there exactly once."""
 
 
-class DoesNotCompile(Exception):
+class DoesNotCompileError(Exception):
     """The compiler refuses a mutant."""
 
 
@@ -115,7 +119,7 @@ def read_mutants() -> list[Mutant]:
 
 def supported_levels() -> set[int]:
     try:
-        flags = set(re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[1].split())  # type: ignore[index]
+        flags = set(re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[1].split())
     except (OSError, TypeError):
         flags = set()
     return {level for level, needed in NEEDED.items() if needed <= flags}
@@ -149,7 +153,9 @@ class Compiler:
 
     def __init__(self, command: str):
         self.command = command
-        self.version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+        self.version = subprocess.run(
+            [command, "--version"], capture_output=True, text=True, check=True
+        ).stdout
         (CACHE / "objects").mkdir(parents=True, exist_ok=True)
 
     def object(self, tree: pathlib.Path, source: str, defines: list[str]) -> pathlib.Path:
@@ -168,10 +174,12 @@ class Compiler:
         return made
 
     def run(self, arguments: list[str], tree: pathlib.Path) -> str:
-        done = subprocess.run([self.command, *arguments], cwd=tree, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [self.command, *arguments], cwd=tree, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
-            raise DoesNotCompile(lines[0])
+            raise DoesNotCompileError(lines[0])
         return done.stdout
 
 
@@ -203,7 +211,11 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
         sources.append(("core/level.cpp", own))
     for kind in kinds:
         template, header = STRUCTURES[kind]
-        named = [f"SLIDEJOIN_KIND={kind}", f"SLIDEJOIN_STRUCTURE={template}", f'SLIDEJOIN_HEADER="index/{header}.hpp"']
+        named = [
+            f"SLIDEJOIN_KIND={kind}",
+            f"SLIDEJOIN_STRUCTURE={template}",
+            f'SLIDEJOIN_HEADER="index/{header}.hpp"',
+        ]
         sources.append(("core/structure.cpp", own + named))
     return Program([compiler.object(tree, source, defines) for source, defines in sources])
 
@@ -236,7 +248,9 @@ def execute(compiler: Compiler, tree: pathlib.Path, program: Program, most: floa
         return Verdict(f"no end after {most:.0f} s", most)  # not kept: the machine may have been busy
     finally:
         binary.unlink()
-    verdict = Verdict(noticed_by(done.returncode, done.stdout.decode(errors="replace")), time.monotonic() - began)
+    verdict = Verdict(
+        noticed_by(done.returncode, done.stdout.decode(errors="replace")), time.monotonic() - began
+    )
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(dataclasses.asdict(verdict)))
     return verdict
@@ -312,9 +326,9 @@ class Runner:
                     noticed = execute(self.compiler, tree, program, most).noticed
                     if noticed:
                         return Outcome(mutant, "found", f"{test}: {noticed}")
-            except DoesNotApply as error:
+            except DoesNotApplyError as error:
                 return Outcome(mutant, "does not apply", str(error))
-            except DoesNotCompile as error:
+            except DoesNotCompileError as error:
                 return Outcome(mutant, "does not compile", str(error))
         return Outcome(mutant, "NOT FOUND", f"{', '.join(mutant.tests)} passed")
 
@@ -323,7 +337,7 @@ def write_results(outcomes: list[Outcome]) -> None:
     lines = [
         "# Seeded bugs and what found them",
         "",
-        "Written by `make mutants` (`tests/mutants/run.py --write`); `mutants.toml` has the mistakes themselves.",
+        "Written by `make mutants`; `mutants.toml` has the mistakes themselves.",
         "",
         f"{sum(each.word == 'found' for each in outcomes)} of {len(outcomes)} found.",
         "",
@@ -343,10 +357,16 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="makes mistakes in the core and looks whether a test notices")
-    parser.add_argument("--only", nargs="+", metavar="PATTERN", help="names of mutants, or patterns such as 'queue-*'")
+    parser = argparse.ArgumentParser(
+        description="makes mistakes in the core and looks whether a test notices"
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="PATTERN", help="names of mutants, or patterns such as 'queue-*'"
+    )
     parser.add_argument("-j", "--jobs", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="keep the outcome in RESULTS.md; not with --only")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the outcome in RESULTS.md; not with --only"
+    )
     arguments = parser.parse_args()
     mutants = read_mutants()
     if arguments.only:
