@@ -342,6 +342,22 @@ TEST(bucket_tree_over_many_wrap_arounds) {
     }
 }
 
+// Entries so rare that the sweep hardly moves, and steps so small that none of them makes it: what is
+// forgotten goes by its age alone, from leaves and from queues.
+TEST(bucket_tree_of_rare_entries) {
+    for (const int together : {1, 70}) {
+        Duel<std::uint32_t> duel;
+        for (int i = 0; i < 200; ++i) {
+            for (int k = 0; k < together; ++k) duel.insert(7);
+            duel.probe_all();
+            duel.check();
+            duel.skip(std::uint64_t{1} << 28);
+            duel.keep(std::uint64_t{3} << 28);
+            duel.probe_all();
+        }
+    }
+}
+
 // A window as large as can be is forgotten at once, with what was forgotten before still held.
 TEST(bucket_tree_forgets_the_largest_window_at_once) {
     for (const std::uint64_t start : {std::uint64_t{0}, kWrap - 77}) {
@@ -415,7 +431,17 @@ TEST(bucket_tree_leaves_are_filled_well) {
     CHECK(duel.leaves() > kCount / 64);
     CHECK(duel.leaves() < kCount / 32);
     CHECK(duel.bytes() > kCount * 12);
-    // All leaves are of the first slab: what came since is the directory, a key and 6 bytes for each.
-    CHECK(duel.bytes() > Duel<std::uint64_t>().bytes() + duel.leaves() * 14);
+}
+
+TEST(bucket_directory_counts_its_memory) {
+    BucketDirectory<std::uint64_t> directory;
+    directory.start(0);
+    for (std::uint32_t i = 1; i <= 3000; ++i) {
+        directory.reserve(1);
+        directory.split(directory.find(i * 10), i * 10, i);
+    }
+    directory.check();
+    CHECK_EQUAL(directory.leaves(), 3001u);
+    CHECK(directory.bytes() > 3000 * (sizeof(std::uint64_t) + 4 + 2));
 }
 SLIDEJOIN_TARGET_END

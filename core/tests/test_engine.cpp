@@ -17,12 +17,12 @@ struct Input {
     std::vector<std::int64_t> times;
 };
 
-static Input make_input(std::size_t count, unsigned seed) {
+static Input make_input(std::size_t count, unsigned seed, std::uint64_t right_is_one_in = 3) {
     testing::Random random(seed);
     Input input;
     std::int64_t time = -50;
     for (std::size_t i = 0; i < count; ++i) {
-        input.sides.push_back(testing::below(random, 3) == 0);
+        input.sides.push_back(testing::below(random, right_is_one_in) == 0);
         input.keys.push_back(static_cast<std::int32_t>(testing::below(random, 60)) - 30);
         input.times.push_back(time += static_cast<std::int64_t>(testing::below(random, 3)));
     }
@@ -128,6 +128,29 @@ TEST(all_levels_indexes_windows_and_groups) {
                 }
             }
         }
+}
+
+// One side has forty tuples for each of the other: its index forgets many at once, or one at a time for long.
+TEST(sides_of_unequal_rates) {
+    const Input input = make_input(3000, 2, 41);
+    for (const WindowSpec& window : {rows(900, 5), rows(5, 900), within(700)}) {
+        const auto expected = by_definition(input, window, -2, 3, false);
+        for (const Level level : kLevels) {
+            if (!supported(level)) continue;
+            for (const IndexKind index : kIndexes)
+                for (const std::uint32_t group : {1u, 16u, 300u}) {
+                    const auto engine = make_engine(join(index, window, -2, 3, false, group), level);
+                    Pairs pairs;
+                    const Column keys{input.keys.data(), nullptr};
+                    engine->push({input.sides.data(), &keys, input.times.data(), nullptr, input.keys.size()},
+                                 &pairs);
+                    engine->check();
+                    CHECK_EQUAL(pairs.size(), expected.size());
+                    for (std::size_t i = 0; i < pairs.size(); ++i)
+                        CHECK((Pair{pairs.left()[i], pairs.right()[i]}) == expected[i]);
+                }
+        }
+    }
 }
 
 TEST(a_refused_batch_changes_nothing) {
