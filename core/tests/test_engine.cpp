@@ -175,6 +175,20 @@ TEST(a_refused_batch_changes_nothing) {
     CHECK_EQUAL(refused(1), 0u);  // 5 after 7
 }
 
+TEST(null_keys_take_a_place_and_match_nothing) {
+    for (const IndexKind index : kIndexes) {
+        const auto engine = make_engine(join(index, rows(3, 3), 0, 0, false, 1), Level::portable);
+        const std::uint8_t sides[] = {0, 0, 1, 1, 0, 0, 1};
+        const std::int32_t keys[] = {1, 1, 1, 1, 1, 1, 1};
+        const bool nulls[] = {true, false, false, true, false, true, false};
+        const Column column{keys, nulls};
+        // 1 from the first right tuple, 1 from the third left one, 2 from the last: positions 1 and 2 of 1,
+        // 2, 3.
+        CHECK_EQUAL(engine->push({sides, &column, nullptr, nullptr, 7}, nullptr), 4u);
+        engine->check();
+    }
+}
+
 TEST(pairs_grow_and_fit) {
     Pairs pairs;
     for (int i = 0; i < 1000; ++i) {

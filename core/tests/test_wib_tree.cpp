@@ -102,6 +102,11 @@ TEST(no_input_needs_more_than_two_blocks_a_partition) {
                 for (std::uint32_t i = 0; i < count; ++i)
                     keys[i] = i % 3 == 0 ? 1'000'000 : i % 3 == 1 ? 2'000'000 - i : i;
                 filled(keys, partitions, batch, slack);
+                // One key fills the leaf, with a few tuples below and above it, or below only.
+                for (std::uint32_t i = 0; i < count; ++i) keys[i] = i < 5 ? 5 : i < 9 ? 9000 + i : 1000;
+                filled(keys, partitions, batch, slack);
+                for (std::uint32_t i = 0; i < count; ++i) keys[i] = i < 5 ? 5 : 1000;
+                filled(keys, partitions, batch, slack);
                 // Keys that halve the gaps again and again.
                 for (std::uint32_t i = 0; i < count; ++i) keys[i] = reversed(i);
                 filled(keys, partitions, batch, slack);
