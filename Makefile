@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-spark-oldest native-test fuzz lint format stub bench bench-publish peers setup clean
+.PHONY: run test test-long test-spark-oldest native-test mutants fuzz lint format stub bench bench-publish peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,6 +38,11 @@ native-test: setup
 		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined -DSLIDEJOIN_BRIEF=$(BRIEF) >/dev/null
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
+
+# Makes the mistakes of tests/mutants/mutants.toml, one at a time; a native test must notice each. About half an
+# hour the first time; then only what has changed.
+mutants: setup
+	$(BIN)/python tests/mutants/run.py -j $(JOBS) --write
 
 # Looks for operations that an index gets wrong, starting from core/tests/corpus; what it finds is a file
 # build/fuzz/crash-*. FUZZ_SECONDS is how long, FUZZ_LEVEL the instruction set (0, 1, 2).

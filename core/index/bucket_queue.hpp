@@ -25,7 +25,7 @@ class BucketQueue {
 
     // Drops positions before this one.
     void forget(std::uint32_t first) {
-        begin_ = place_of(first);
+        begin_ = place_of(first, begin_);
         const std::size_t gone = begin_ / kChunk;
         if (gone == 0) return;
         chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(gone));
@@ -35,8 +35,8 @@ class BucketQueue {
 
     template <class Matches>
     void probe(Visible visible, Matches& matches) const {
-        std::size_t from = place_of(visible.first);
-        const std::size_t to = place_of(visible.first + visible.count);
+        std::size_t from = place_of(visible.first, begin_);
+        const std::size_t to = place_of(visible.first + visible.count, from);
         while (from < to) {
             const std::size_t stop = std::min(to, (from / kChunk + 1) * kChunk);
             matches.all(chunks_[from / kChunk].data() + from % kChunk, stop - from, visible);
@@ -52,7 +52,7 @@ class BucketQueue {
 
     void check() const {
         for (std::size_t i = begin_ + 1; i < end_; ++i)
-            require(before(at(i - 1), at(i)), "queue: positions rise");
+            require(at(i - 1) - at(begin_) < at(i) - at(begin_), "queue: positions rise");
     }
 
     std::size_t bytes() const {
@@ -65,9 +65,10 @@ class BucketQueue {
 
     std::uint32_t at(std::size_t i) const { return chunks_[i / kChunk][i % kChunk]; }
 
-    // The place of the first position that is not before this one.
-    std::size_t place_of(std::uint32_t position) const {
-        std::size_t low = begin_, high = end_;
+    // The place of the first position that is not before this one, from `low` on: what is dead may lie too
+    // far from the newest to be compared with it.
+    std::size_t place_of(std::uint32_t position, std::size_t low) const {
+        std::size_t high = end_;
         while (low < high) {
             const std::size_t middle = (low + high) / 2;
             if (before(at(middle), position)) low = middle + 1;

@@ -114,7 +114,12 @@ class BucketTree {
         }
     }
 
+    // A large window that goes at once goes in steps, or what is older still would seem to lie ahead.
     void forget(std::uint32_t position) {
+        while (begun_ && before(first_ + kOldest, position)) {
+            first_ += kOldest;
+            sweep_all();
+        }
         first_ = position;
         if (begun_ && position - clean_from_ > kOldest) sweep_all();
     }
@@ -151,7 +156,7 @@ class BucketTree {
                 for (unsigned i = 0; i < slot.count(); ++i) {
                     require(lower <= leaf.keys[i] && leaf.keys[i] <= upper,
                             "bucket-tree: a leaf has its range");
-                    require(before(leaf.positions[i], next) && !before(leaf.positions[i], clean_from_),
+                    require(leaf.positions[i] - clean_from_ < next - clean_from_,
                             "bucket-tree: positions have arrived, and not too long ago");
                 }
             }

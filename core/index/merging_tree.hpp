@@ -115,8 +115,13 @@ class MergingTree {
         }
     }
 
+    // A large window that goes at once goes in steps, or what is older still would seem to lie ahead.
     void forget(std::uint32_t position) {
         if (!started_ || !before(first_, position)) return;
+        if (before(first_ + kLongest / 2, position)) {
+            forget(first_ + kLongest / 2);
+            return forget(position);
+        }
         first_ = position;
         if (before(last_, first_)) {  // nothing is left: what was known of positions goes out of date
             if (recent_count_ + stable_.size() > 0) merge();
@@ -134,7 +139,7 @@ class MergingTree {
         std::size_t held = 0;
         const auto in_window = [&](const std::uint32_t* positions, std::size_t count) {
             for (std::size_t i = 0; i < count; ++i)
-                require(!before(positions[i], oldest_) && !before(last_, positions[i]),
+                require(positions[i] - oldest_ <= last_ - oldest_,
                         "merging tree: positions are between the oldest and the last");
         };
         in_window(stable_.run().positions.data(), stable_.size());

@@ -154,4 +154,21 @@ inline void check_all(IndexKind kind, const IndexOptions& options = {}) {
     });
 }
 
+// A window that slides long: an index counts what it holds, in bytes for each tuple of 12, and gives back
+// what it has dropped.
+inline void check_bytes(IndexKind kind, double least, double most, const IndexOptions& options = {}) {
+    constexpr std::uint32_t kWindow = 20'000;
+    testing::Random random(21);
+    AnyIndex<std::uint64_t> index(kind, options);
+    for (std::uint32_t i = 0; i < 12 * kWindow; i += 16) {
+        Entry<std::uint64_t> entries[16];
+        for (std::uint32_t k = 0; k < 16; ++k) entries[k] = {random(), i + k};
+        index.insert_group(entries, 16);
+        if (i >= kWindow) index.forget(i - kWindow);
+    }
+    const double each = static_cast<double>(index.bytes()) / kWindow;
+    CHECK(least <= each);
+    CHECK(each <= most);
+}
+
 }  // namespace slidejoin::SLIDEJOIN_TARGET

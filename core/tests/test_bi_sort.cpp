@@ -12,6 +12,8 @@ using slidejoin::IndexOptions;
 
 TEST(bi_sort) { check_all(slidejoin::IndexKind::bi_sort); }
 
+TEST(bi_sort_counts_its_memory) { check_bytes(slidejoin::IndexKind::bi_sort, 12.5, 25); }
+
 TEST(bi_sort_of_small_subwindows) {
     IndexOptions options;
     options.least = 4;

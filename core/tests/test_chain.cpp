@@ -76,6 +76,8 @@ TEST(chains_aim) {
 }
 
 TEST(chains_give_memory_back) {
+    check_bytes(slidejoin::IndexKind::b_chain, 30, 55);
+    check_bytes(slidejoin::IndexKind::ib_chain, 20, 35);
     check_memory<BChain>();
     check_memory<IbChain>();
 }

@@ -17,12 +17,12 @@ struct Input {
     std::vector<std::int64_t> times;
 };
 
-static Input make_input(std::size_t count, unsigned seed) {
+static Input make_input(std::size_t count, unsigned seed, std::uint64_t right_is_one_in = 3) {
     testing::Random random(seed);
     Input input;
     std::int64_t time = -50;
     for (std::size_t i = 0; i < count; ++i) {
-        input.sides.push_back(testing::below(random, 3) == 0);
+        input.sides.push_back(testing::below(random, right_is_one_in) == 0);
         input.keys.push_back(static_cast<std::int32_t>(testing::below(random, 60)) - 30);
         input.times.push_back(time += static_cast<std::int64_t>(testing::below(random, 3)));
     }
@@ -130,6 +130,29 @@ TEST(all_levels_indexes_windows_and_groups) {
         }
 }
 
+// One side has forty tuples for each of the other: its index forgets many at once, or one at a time for long.
+TEST(sides_of_unequal_rates) {
+    const Input input = make_input(3000, 2, 41);
+    for (const WindowSpec& window : {rows(900, 5), rows(5, 900), within(700)}) {
+        const auto expected = by_definition(input, window, -2, 3, false);
+        for (const Level level : kLevels) {
+            if (!supported(level)) continue;
+            for (const IndexKind index : kIndexes)
+                for (const std::uint32_t group : {1u, 16u, 300u}) {
+                    const auto engine = make_engine(join(index, window, -2, 3, false, group), level);
+                    Pairs pairs;
+                    const Column keys{input.keys.data(), nullptr};
+                    engine->push({input.sides.data(), &keys, input.times.data(), nullptr, input.keys.size()},
+                                 &pairs);
+                    engine->check();
+                    CHECK_EQUAL(pairs.size(), expected.size());
+                    for (std::size_t i = 0; i < pairs.size(); ++i)
+                        CHECK((Pair{pairs.left()[i], pairs.right()[i]}) == expected[i]);
+                }
+        }
+    }
+}
+
 TEST(a_refused_batch_changes_nothing) {
     const auto engine = make_engine(join(IndexKind::b_tree, within(10), 0, 0, false, 16), Level::portable);
     const std::uint8_t sides[] = {0, 1, 0, 2};
@@ -150,6 +173,20 @@ TEST(a_refused_batch_changes_nothing) {
     CHECK_EQUAL(engine->push({sides, &column, times, nullptr, 2}, nullptr), 1u);
     CHECK_EQUAL(engine->push({sides, &column, times + 3, nullptr, 1}, nullptr), 1u);
     CHECK_EQUAL(refused(1), 0u);  // 5 after 7
+}
+
+TEST(null_keys_take_a_place_and_match_nothing) {
+    for (const IndexKind index : kIndexes) {
+        const auto engine = make_engine(join(index, rows(3, 3), 0, 0, false, 1), Level::portable);
+        const std::uint8_t sides[] = {0, 0, 1, 1, 0, 0, 1};
+        const std::int32_t keys[] = {1, 1, 1, 1, 1, 1, 1};
+        const bool nulls[] = {true, false, false, true, false, true, false};
+        const Column column{keys, nulls};
+        // 1 from the first right tuple, 1 from the third left one, 2 from the last: positions 1 and 2 of 1,
+        // 2, 3.
+        CHECK_EQUAL(engine->push({sides, &column, nullptr, nullptr, 7}, nullptr), 4u);
+        engine->check();
+    }
 }
 
 TEST(pairs_grow_and_fit) {

@@ -13,6 +13,11 @@ using namespace slidejoin::SLIDEJOIN_TARGET;
 TEST(nested_loop) { check_all(slidejoin::IndexKind::nested_loop); }
 TEST(bplus_tree) { check_all(slidejoin::IndexKind::b_tree); }
 
+TEST(indexes_without_parameters_count_their_memory) {
+    check_bytes(slidejoin::IndexKind::nested_loop, 12, 32);
+    check_bytes(slidejoin::IndexKind::b_tree, 40, 60);
+}
+
 TEST(bplus_tree_of_several_levels) {
     testing::Random random(1);
     BPlusTree<std::uint64_t> tree;

@@ -134,6 +134,41 @@ void check_rare_inserts() {
     }
 }
 
+// Entries so rare that no merge comes by their number, and never so rare that nothing is left: what is
+// forgotten goes by its age alone.
+template <class Index>
+void check_rare_inserts_that_overlap() {
+    Index index(merging(0.125, 0, 1024));
+    constexpr std::uint64_t kStep = std::uint64_t{1} << 28;
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        const std::uint64_t first = i < 2 ? 0 : (i - 2) * kStep;
+        index.insert(7, static_cast<std::uint32_t>(i * kStep));
+        index.forget(static_cast<std::uint32_t>(first));
+        index.check(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(i * kStep + 1));
+        MatchCount count;
+        index.probe({7, 7}, {static_cast<std::uint32_t>(first), (1u << 31) - (1u << 20)}, count);
+        CHECK_EQUAL(count.size(), std::min<std::uint64_t>(i + 1, 3));
+    }
+}
+
+// A window as large as can be is forgotten at once, with what was forgotten before still held.
+template <class Index>
+void check_largest_window_at_once() {
+    constexpr std::uint32_t kMostLive = (1u << 31) - (1u << 20), kOld = 1u << 30;
+    for (const std::uint32_t start : {0u, 0u - 77u}) {
+        Index index(merging(0.125, 0, 1024));
+        for (std::uint32_t i = 0; i < 200; ++i) index.insert(7, start + i);
+        index.insert(8, start + kOld);
+        index.forget(start + kOld - 1);  // not so long ago that a merge must come
+        index.forget(start + kOld + kMostLive);
+        index.insert(9, start + kOld + kMostLive);
+        MatchCount count;
+        index.probe({0, 100}, {start + kOld + kMostLive, kMostLive}, count);
+        CHECK_EQUAL(count.size(), 1u);
+        index.check(start + kOld + kMostLive, start + kOld + kMostLive + 1);
+    }
+}
+
 }  // namespace
 
 TEST(im_tree) { check_all(slidejoin::IndexKind::im_tree); }
@@ -172,6 +207,18 @@ TEST(merging_trees_large) {
 TEST(merging_trees_with_rare_inserts) {
     check_rare_inserts<ImTree<std::uint32_t>>();
     check_rare_inserts<Pim<std::uint32_t>>();
+    check_rare_inserts_that_overlap<ImTree<std::uint32_t>>();
+    check_rare_inserts_that_overlap<Pim<std::uint32_t>>();
+}
+
+TEST(merging_trees_forget_the_largest_window_at_once) {
+    check_largest_window_at_once<ImTree<std::uint32_t>>();
+    check_largest_window_at_once<Pim<std::uint32_t>>();
+}
+
+TEST(merging_trees_give_memory_back) {
+    check_bytes(slidejoin::IndexKind::im_tree, 28, 45);
+    check_bytes(slidejoin::IndexKind::pim_tree, 28, 45);
 }
 
 TEST(pim_tree_sub_trees_follow_the_keys) {
@@ -205,5 +252,24 @@ TEST(pim_tree_locks_hand_over_hand) {
     CHECK_EQUAL(CountingLock::most_held, 2);
     CHECK(CountingLock::taken > CountingLock::handed_over && CountingLock::handed_over > 0);
     CHECK(!CountingLock::broken);
+}
+
+TEST(pim_tree_takes_the_lock_of_each_sub_tree_that_it_touches) {
+    LockedPim<std::uint32_t> index(merging(0.25, 2, 64));
+    std::uint32_t next = 0;
+    for (; next < 3000; ++next) index.insert(next * 7919u, next);
+    const auto taken_by = [](auto act) {
+        const std::uint64_t before = CountingLock::taken;
+        act();
+        return CountingLock::taken - before;
+    };
+    Entry<std::uint32_t> entries[20];
+    for (auto& entry : entries) entry = {7, next++};
+    CHECK_EQUAL(taken_by([&] { index.insert(9, 3000 + 20); }), 1u);
+    CHECK_EQUAL(taken_by([&] { index.insert_group(entries, 5); }), 5u);
+    CHECK_EQUAL(taken_by([&] { index.insert_batch(entries, 20); }), 1u);  // all of one sub-tree
+    MatchCount count;
+    CHECK_EQUAL(taken_by([&] { index.probe({7, 7}, {0, 1}, count); }), 1u);
+    CHECK(taken_by([&] { index.probe({0, ~0u}, {0, 1}, count); }) > 20);
 }
 SLIDEJOIN_TARGET_END

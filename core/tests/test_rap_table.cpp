@@ -159,6 +159,16 @@ TEST(rap_table_of_small_partitions) {
 TEST(rap_table_of_few_partitions) { check_all(slidejoin::IndexKind::rap_table, made_of(400, 3, 2.0, 3)); }
 TEST(rap_table_of_one_partition) { check_all(slidejoin::IndexKind::rap_table, made_of(64, 1, 1.25, 64)); }
 
+TEST(rap_table_counts_its_memory) { check_bytes(slidejoin::IndexKind::rap_table, 18, 32); }
+
+TEST(the_first_splitters_cut_all_keys_evenly) {
+    const Splitters<std::uint32_t> four(4);
+    for (std::uint32_t j = 0; j < 4; ++j) CHECK_EQUAL(four.last(j), (j + 1) * 0x40000000u - 1);
+    const Splitters<std::uint64_t> three(3);
+    CHECK_EQUAL(three.last(0), std::uint64_t{0x5555555555555554});
+    CHECK_EQUAL(three.last(2), ~std::uint64_t{0});
+}
+
 TEST(splitters_are_found_like_by_counting) {
     testing::Random random(3);
     for (const std::uint32_t partitions : {1u, 2u, 31u, 64u, 65u, 1000u, 5000u}) {

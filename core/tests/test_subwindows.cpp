@@ -18,6 +18,8 @@ struct Log {
 };
 Log note;
 
+constexpr std::uint32_t kMostLive = (1u << 31) - (1u << 20);  // of any window
+
 // A subwindow as a plain list.
 template <class Key>
 class NotingPart {
@@ -123,6 +125,36 @@ TEST(subwindows_go_whole) {
         index.insert(2, start + 50);
         index.check(start + 40, start + 51);
         CHECK_EQUAL(count_all(index, {start + 40, 11}), 1u);
+    }
+}
+
+// Entries so rare that a subwindow is never full, and never so rare that it is empty: it must end before what
+// it has forgotten comes round again.
+TEST(subwindows_end_before_their_positions_wrap) {
+    Noting<std::uint32_t> index(small(1024, 8));
+    constexpr std::uint64_t kStep = std::uint64_t{1} << 28;
+    const auto low = [](std::uint64_t position) { return static_cast<std::uint32_t>(position); };
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        const std::uint64_t first = i < 2 ? 0 : (i - 2) * kStep;
+        index.insert(7, low(i * kStep));
+        index.forget(low(first));
+        index.check(low(first), low(i * kStep + 1));
+        CHECK_EQUAL(count_all(index, {low(first), kMostLive}), std::min<std::uint64_t>(i + 1, 3));
+    }
+}
+
+TEST(subwindows_forget_the_largest_window_at_once) {
+    for (const std::uint32_t start : {0u, 0u - 77u}) {
+        Noting<std::uint32_t> index(small(1024, 8));
+        const std::uint32_t last = start + (1u << 30);  // of the same subwindow
+        index.insert(7, start);
+        index.insert(8, last);
+        index.forget(last);
+        CHECK_EQUAL(count_all(index, {last, kMostLive}), 1u);
+        index.forget(last + kMostLive);
+        index.insert(9, last + kMostLive);
+        CHECK_EQUAL(count_all(index, {last + kMostLive, kMostLive}), 1u);
+        index.check(last + kMostLive, last + kMostLive + 1);
     }
 }
 

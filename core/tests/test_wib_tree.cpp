@@ -16,6 +16,7 @@ TEST(wib_tree_of_small_subwindows) {
 }
 TEST(wib_tree_of_small_leaves) { check_all(slidejoin::IndexKind::wib_tree, made_of(1024, 256, 1.1, 2)); }
 TEST(wib_tree_of_few_leaves) { check_all(slidejoin::IndexKind::wib_tree, made_of(400, 2, 2.0, 3)); }
+TEST(wib_tree_counts_its_memory) { check_bytes(slidejoin::IndexKind::wib_tree, 18, 32); }
 TEST(wib_tree_of_one_leaf) { check_all(slidejoin::IndexKind::wib_tree, made_of(64, 1, 1.25, 64)); }
 
 namespace {
@@ -100,6 +101,11 @@ TEST(no_input_needs_more_than_two_blocks_a_partition) {
                 // The same, between what comes down and what goes up.
                 for (std::uint32_t i = 0; i < count; ++i)
                     keys[i] = i % 3 == 0 ? 1'000'000 : i % 3 == 1 ? 2'000'000 - i : i;
+                filled(keys, partitions, batch, slack);
+                // One key fills the leaf, with a few tuples below and above it, or below only.
+                for (std::uint32_t i = 0; i < count; ++i) keys[i] = i < 5 ? 5 : i < 9 ? 9000 + i : 1000;
+                filled(keys, partitions, batch, slack);
+                for (std::uint32_t i = 0; i < count; ++i) keys[i] = i < 5 ? 5 : 1000;
                 filled(keys, partitions, batch, slack);
                 // Keys that halve the gaps again and again.
                 for (std::uint32_t i = 0; i < count; ++i) keys[i] = reversed(i);

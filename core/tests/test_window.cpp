@@ -154,6 +154,10 @@ TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {
     CHECK_EQUAL(window.next(Side::left), 5002u + living.size());
     CHECK_EQUAL(window.admitted(Side::left), 5002u);
     CHECK(!window.wasteful(Side::left));
+    window.finals().clear();
+    window.promise(2'000'000, Side::left), window.promise(2'000'000, Side::right), window.forget_dead();
+    CHECK_EQUAL(window.finals().size(), living.size());
+    for (const Window::Final& final : window.finals()) CHECK(final.position >= 5002);
 }
 
 TEST(nulls_never_come_alive) {

@@ -1,0 +1,397 @@
+"""Seeded bugs: applies the mistakes of mutants.toml one at a time; each must turn a native test red.
+
+    python tests/mutants/run.py [--only PATTERN ...] [-j N] [--write]
+
+For each mutant the core is copied into a temporary directory, the mistake is made there, and the few test
+files that can notice it are compiled and run. Objects and verdicts are kept by what the compiler sees, in
+build/mutants, so that only what a mistake or a change affects is compiled and run again. The tests must pass
+without any mistake first. Fails if a mutant survives, no longer applies or does not compile; `--write` keeps
+the outcome in RESULTS.md.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CORE = ROOT / "core"
+CACHE = ROOT / "build" / "mutants"
+RESULTS = HERE / "RESULTS.md"
+
+# The structures of the core: kind, class template, header.
+STRUCTURES = {
+    "nested_loop": ("NestedLoop", "nested_loop"),
+    "b_tree": ("BPlusTree", "bplus_tree"),
+    "b_chain": ("BChain", "chain"),
+    "ib_chain": ("IbChain", "chain"),
+    "im_tree": ("ImTree", "im_tree"),
+    "pim_tree": ("PimTree", "pim_tree"),
+    "rap_table": ("RapTable", "rap_table"),
+    "wib_tree": ("WibTree", "wib_tree"),
+    "bi_sort": ("BiSort", "bi_sort"),
+    "bucket_tree": ("BucketTree", "bucket_tree"),
+}
+
+# Which structures a test file asks for by their kind; the others are not even compiled.
+TESTS = {
+    "test_key": [],
+    "test_probe": [],
+    "test_simd": [],
+    "test_sort": [],
+    "test_window": [],
+    "test_subwindows": [],
+    "test_immutable_tree": [],
+    "test_llat": [],
+    "test_index": ["nested_loop", "b_tree"],
+    "test_chain": ["b_chain", "ib_chain"],
+    "test_merging_trees": ["im_tree", "pim_tree"],
+    "test_rap_table": ["rap_table"],
+    "test_wib_tree": ["wib_tree"],
+    "test_bi_sort": ["bi_sort"],
+    "test_bucket_tree": ["bucket_tree"],
+    "test_engine": list(STRUCTURES),
+    "test_plans": list(STRUCTURES),
+}
+WHOLE_JOIN = {"test_engine", "test_plans"}  # need the driver, too; they run on the portable copy
+
+LEVELS = {0: "portable", 1: "avx2", 2: "avx512"}
+NEEDED = {
+    0: set[str](),
+    1: {"avx2", "bmi1", "bmi2"},
+    2: {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl"},
+}
+MEMORY = 8 << 30  # of a test that a mistake makes greedy
+LEAST_TIME = 30.0  # seconds before a test counts as endless
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A mistake: the text of a file that is replaced, once."""
+
+    name: str
+    file: str
+    find: str
+    replace: str
+    means: str
+    tests: tuple[str, ...]
+    level: int | None = None  # the instruction set that has this code; any if None
+
+    def apply(self, text: str) -> str:
+        times = text.count(self.find)
+        if times != 1:
+            raise DoesNotApplyError(f"its text stands {times} times in {self.file}")
+        if self.find == self.replace:
+            raise DoesNotApplyError("it changes nothing")
+        return text.replace(self.find, self.replace)
+
+
+class DoesNotApplyError(Exception):
+    """The text to replace is not there exactly once."""
+
+
+class DoesNotCompileError(Exception):
+    """The compiler refuses a mutant."""
+
+
+def read_mutants() -> list[Mutant]:
+    listed = tomllib.loads((HERE / "mutants.toml").read_text())["mutant"]
+    mutants = [Mutant(**{**each, "tests": tuple(each["tests"])}) for each in listed]
+    names = [mutant.name for mutant in mutants]
+    if len(set(names)) != len(names):
+        raise ValueError(f"mutants of one name: {sorted({name for name in names if names.count(name) > 1})}")
+    return mutants
+
+
+def supported_levels() -> set[int]:
+    try:
+        flags = set(re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[1].split())
+    except (OSError, TypeError):
+        flags = set()
+    return {level for level, needed in NEEDED.items() if needed <= flags}
+
+
+def stubs(level: int, kinds: list[str], engine: bool) -> str:
+    """What a test program names and never calls: the other structures, and the joins of other levels."""
+    lines = ['#include "core/target.hpp"', '#include "core/structures.hpp"', "namespace slidejoin {"]
+    absent = [kind for kind in STRUCTURES if kind not in kinds]
+    lines.append(f"namespace {LEVELS[level]} {{")
+    for kind in absent:
+        lines += [
+            f"template <class Key> std::unique_ptr<Indexes<Key>> make_{kind}(const JoinSpec&) {{"
+            f' throw std::logic_error("{kind} is not in this program"); }}',
+            f"template std::unique_ptr<Indexes<std::uint32_t>> make_{kind}(const JoinSpec&);",
+            f"template std::unique_ptr<Indexes<std::uint64_t>> make_{kind}(const JoinSpec&);",
+        ]
+    lines.append("}")
+    for other in {0, level}:
+        if not engine:
+            lines.append(
+                f"namespace {LEVELS[other]} {{ std::unique_ptr<Engine> make(const JoinSpec&) {{"
+                ' throw std::logic_error("no join in this program"); } }'
+            )
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+class Compiler:
+    """Compiles files of a copy of the core, unless the same text was compiled before."""
+
+    def __init__(self, command: str):
+        self.command = command
+        self.version = subprocess.run(
+            [command, "--version"], capture_output=True, text=True, check=True
+        ).stdout
+        (CACHE / "objects").mkdir(parents=True, exist_ok=True)
+
+    def object(self, tree: pathlib.Path, source: str, defines: list[str]) -> pathlib.Path:
+        flags = ["-std=c++20", "-O1", "-w", "-I.", *(f"-D{define}" for define in defines)]
+        seen = self.run([*flags, "-E", "-P", source], tree)
+        key = hashlib.sha256("\0".join([self.version, *flags, source, seen]).encode()).hexdigest()[:40]
+        made = CACHE / "objects" / f"{key}.o"
+        if not made.exists():
+            with tempfile.NamedTemporaryFile(dir=made.parent, suffix=".tmp", delete=False) as file:
+                path = pathlib.Path(file.name)
+            try:
+                self.run([*flags, "-c", source, "-o", str(path)], tree)
+                path.rename(made)
+            finally:
+                path.unlink(missing_ok=True)
+        return made
+
+    def run(self, arguments: list[str], tree: pathlib.Path) -> str:
+        done = subprocess.run(
+            [self.command, *arguments], cwd=tree, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
+            raise DoesNotCompileError(lines[0])
+        return done.stdout
+
+
+@dataclasses.dataclass
+class Program:
+    """A test file linked with what it needs, in a copy of the core."""
+
+    objects: list[pathlib.Path]
+
+    @property
+    def key(self) -> str:
+        return hashlib.sha256("".join(each.name for each in self.objects).encode()).hexdigest()[:40]
+
+
+def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Program:
+    engine = test in WHOLE_JOIN
+    kinds = TESTS[test]
+    own = [f"SLIDEJOIN_LEVEL={level}"]
+    picked = [f"SLIDEJOIN_{LEVELS[level].upper()}"] if level else []
+    stub = tree / f"stubs_{test}_{level}.cpp"
+    stub.write_text(stubs(level, kinds, engine))
+    sources = [
+        ("core/tests/main.cpp", own),
+        (f"core/tests/{test}.cpp", own),
+        ("core/engine.cpp", picked),
+        (stub.name, own),
+    ]
+    if engine:
+        sources.append(("core/level.cpp", own))
+    for kind in kinds:
+        template, header = STRUCTURES[kind]
+        named = [
+            f"SLIDEJOIN_KIND={kind}",
+            f"SLIDEJOIN_STRUCTURE={template}",
+            f'SLIDEJOIN_HEADER="index/{header}.hpp"',
+        ]
+        sources.append(("core/structure.cpp", own + named))
+    return Program([compiler.object(tree, source, defines) for source, defines in sources])
+
+
+@dataclasses.dataclass
+class Verdict:
+    """How a test program ended: what noticed something, or None; and how long it took."""
+
+    noticed: str | None
+    seconds: float
+
+
+def limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def execute(compiler: Compiler, tree: pathlib.Path, program: Program, most: float) -> Verdict:
+    kept = CACHE / "verdicts" / f"{program.key}.json"
+    if kept.exists():
+        return Verdict(**json.loads(kept.read_text()))
+    binary = tree / f"test_{program.key}"
+    compiler.run([*map(str, program.objects), "-o", str(binary)], tree)
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            [str(binary)], cwd=tree, capture_output=True, timeout=most, preexec_fn=limit_memory, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict(f"no end after {most:.0f} s", most)  # not kept: the machine may have been busy
+    finally:
+        binary.unlink()
+    verdict = Verdict(
+        noticed_by(done.returncode, done.stdout.decode(errors="replace")), time.monotonic() - began
+    )
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(dataclasses.asdict(verdict)))
+    return verdict
+
+
+def noticed_by(code: int, output: str) -> str | None:
+    if code == 0:
+        return None
+    failed = re.search(r"^FAILED (\w+): (.*)$", output, re.M)
+    if failed:
+        place = re.match(r"\S*?(\w+\.[ch]pp):(\d+): (.*)", failed[2])
+        if place:
+            return f"{failed[1]}: {place[3]} ({place[1]})"
+        return f"{failed[1]}: check(): {failed[2]}"
+    if code < 0:
+        return f"crash ({signal.Signals(-code).name})"
+    raise RuntimeError(f"a test program ended with {code}: {output[-500:]}")
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a mutant."""
+
+    mutant: Mutant
+    word: str  # found, NOT FOUND, does not apply, does not compile, skipped
+    by: str = ""
+
+    @property
+    def good(self) -> bool:
+        return self.word in ("found", "skipped")
+
+
+class Runner:
+    """Runs mutants against the tests; base times come first and bound the mutants'."""
+
+    def __init__(self, core: pathlib.Path = CORE):
+        self.core = core
+        self.compiler = Compiler(os.environ.get("CXX", "g++"))
+        self.levels = supported_levels()
+        self.base: dict[tuple[str, int], float] = {}
+
+    def level_of(self, mutant: Mutant, test: str) -> int:
+        if mutant.level is not None:
+            return mutant.level
+        return 0 if test in WHOLE_JOIN else max(self.levels - {1})
+
+    def needs(self, mutants: list[Mutant]) -> list[tuple[str, int]]:
+        runnable = [mutant for mutant in mutants if mutant.level is None or mutant.level in self.levels]
+        return sorted({(test, self.level_of(mutant, test)) for mutant in runnable for test in mutant.tests})
+
+    def check_base(self, test: str, level: int) -> str | None:
+        """Runs a test on the core as it is. Returns what it noticed, which should be nothing."""
+        with tempfile.TemporaryDirectory(prefix="slidejoin-mutants-") as directory:
+            tree = pathlib.Path(directory)
+            shutil.copytree(self.core, tree / "core")
+            verdict = execute(self.compiler, tree, build(self.compiler, tree, test, level), 600)
+        self.base[test, level] = verdict.seconds
+        return verdict.noticed
+
+    def run(self, mutant: Mutant) -> Outcome:
+        if mutant.level is not None and mutant.level not in self.levels:
+            return Outcome(mutant, "skipped", f"this processor lacks {LEVELS[mutant.level]}")
+        with tempfile.TemporaryDirectory(prefix="slidejoin-mutants-") as directory:
+            tree = pathlib.Path(directory)
+            shutil.copytree(self.core, tree / "core")
+            path = tree / "core" / mutant.file
+            try:
+                path.write_text(mutant.apply(path.read_text()))
+                for test in mutant.tests:
+                    level = self.level_of(mutant, test)
+                    program = build(self.compiler, tree, test, level)
+                    most = max(LEAST_TIME, 6 * self.base[test, level])
+                    noticed = execute(self.compiler, tree, program, most).noticed
+                    if noticed:
+                        return Outcome(mutant, "found", f"{test}: {noticed}")
+            except DoesNotApplyError as error:
+                return Outcome(mutant, "does not apply", str(error))
+            except DoesNotCompileError as error:
+                return Outcome(mutant, "does not compile", str(error))
+        return Outcome(mutant, "NOT FOUND", f"{', '.join(mutant.tests)} passed")
+
+
+def write_results(outcomes: list[Outcome]) -> None:
+    lines = [
+        "# Seeded bugs and what found them",
+        "",
+        "Written by `make mutants`; `mutants.toml` has the mistakes themselves.",
+        "",
+        f"{sum(each.word == 'found' for each in outcomes)} of {len(outcomes)} found.",
+        "",
+        "| mutant | file | mistake | found by |",
+        "|---|---|---|---|",
+    ]
+    for each in outcomes:
+        by = each.by if each.word == "found" else f"**{each.word}**: {each.by}"
+        cells = [each.mutant.name, each.mutant.file, each.mutant.means, by]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    RESULTS.write_text("\n".join(lines) + "\n")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="makes mistakes in the core and looks whether a test notices"
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="PATTERN", help="names of mutants, or patterns such as 'queue-*'"
+    )
+    parser.add_argument("-j", "--jobs", type=int, default=1)
+    parser.add_argument(
+        "--write", action="store_true", help="keep the outcome in RESULTS.md; not with --only"
+    )
+    arguments = parser.parse_args()
+    mutants = read_mutants()
+    if arguments.only:
+        mutants = [each for each in mutants if any(fnmatch.fnmatch(each.name, one) for one in arguments.only)]
+        if not mutants or arguments.write:
+            parser.error("no mutant has such a name" if not mutants else "--write is for all mutants")
+    runner = Runner()
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        needed = runner.needs(mutants)
+        bases = pool.map(lambda pair: runner.check_base(*pair), needed)
+        for (test, level), noticed in zip(needed, bases, strict=True):
+            say(f"base {test} ({LEVELS[level]}): {noticed or 'passes'}")
+            if noticed:
+                say("the tests must pass without a mistake before one can be found")
+                return 2
+        outcomes: list[Outcome] = []
+        for outcome in pool.map(runner.run, mutants):
+            outcomes.append(outcome)
+            say(f"[{len(outcomes)}/{len(mutants)}] {outcome.mutant.name}: {outcome.word}: {outcome.by}")
+    if arguments.write:
+        write_results(outcomes)
+    bad = [each for each in outcomes if not each.good]
+    say(f"{len(outcomes) - len(bad)} of {len(outcomes)} mutants found or skipped; {len(bad)} not")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The seeded bugs (tests/mutants): all of them still apply, and the runner tells what becomes of one.
+
+`make mutants` makes all the mistakes, which takes half an hour; here only one is made for real.
+"""
+
+import os
+import shutil
+
+import pytest
+from mutants import run
+
+MUTANTS = run.read_mutants()
+
+# What each structure is made of.
+STRUCTURES = {
+    "nested-loop": ("/nested_loop", "/fifo"),
+    "b-tree": ("/bplus_tree", "/tree"),
+    "b-chain": ("/chain", "/subwindows"),
+    "ib-chain": ("/chain", "/immutable_tree"),
+    "im-tree": ("/im_tree", "/merging_tree"),
+    "pim-tree": ("/pim_tree",),
+    "rap-table": ("/rap_table", "/splitters"),
+    "wib-tree": ("/wib_tree",),
+    "bi-sort": ("/bi_sort",),
+    "bucket-tree": ("/bucket_tree", "/bucket_directory", "/bucket_queue"),
+}
+
+needs_compiler = pytest.mark.skipif(
+    not shutil.which(os.environ.get("CXX", "g++")), reason="needs the compiler that CXX names, or g++"
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_still_applies(mutant: run.Mutant) -> None:
+    text = (run.CORE / mutant.file).read_text()
+    assert mutant.apply(text) != text
+    assert mutant.means
+    assert mutant.tests
+    assert set(mutant.tests) <= set(run.TESTS)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_every_structure_has_mutants(structure: str) -> None:
+    for part in STRUCTURES[structure]:
+        assert any(part in mutant.file for mutant in MUTANTS)
+    aimed_at = [each for each in MUTANTS if any(part in each.file for part in STRUCTURES[structure])]
+    assert len(aimed_at) >= 3
+
+
+def test_every_test_file_that_can_stand_alone_is_known() -> None:
+    files = {path.stem for path in (run.CORE / "tests").glob("test_*.cpp")}
+    assert set(run.TESTS) <= files
+
+
+def test_the_outcome_is_kept_for_every_mutant() -> None:
+    text = run.RESULTS.read_text()
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")][1:]
+    assert [row[1].strip() for row in rows] == [mutant.name for mutant in MUTANTS]
+    assert "**NOT FOUND**" not in text
+    assert "**does not" not in text
+
+
+def changed(find: str, replace: str) -> run.Mutant:
+    return run.Mutant("a change", "window.hpp", find, replace, "", ("test_window",))
+
+
+@needs_compiler
+def test_the_runner_tells_apart_what_becomes_of_a_mutant() -> None:
+    runner = run.Runner()
+    level = runner.level_of(changed("", ""), "test_window")
+    assert runner.check_base("test_window", level) is None
+    found = runner.run(next(each for each in MUTANTS if each.name == "rows-one-too-few"))
+    assert (found.word, found.good) == ("found", True)
+    assert "count_window_keeps_each_side_apart" in found.by
+    outcomes = {
+        "NOT FOUND": changed(
+            "static constexpr std::uint64_t kWaste = 4096;", "static constexpr int kWaste = 4096;"
+        ),
+        "does not apply": changed("no such text", ""),
+        "does not compile": changed("class Window {", "klass Window {"),
+    }
+    for word, mutant in outcomes.items():
+        outcome = runner.run(mutant)
+        assert (outcome.word, outcome.good) == (word, False)
