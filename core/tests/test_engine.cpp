@@ -95,6 +95,41 @@ static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int u
     return spec;
 }
 
+// Counting many partners makes a join that chooses its index change it; listing them makes it change back.
+TEST(the_index_is_exchanged_without_a_trace) {
+    for (const Level level : kLevels) {
+        if (!supported(level)) continue;
+        for (const WindowSpec& window : {rows(700, 900), within(1500)}) {
+            JoinSpec spec = join(IndexKind::b_tree, window, -20, 20, false, 4096);
+            const auto fixed = make_engine(spec, level);
+            spec.automatic = true;
+            const auto chosen = make_engine(spec, level);
+            CHECK(chosen->index().kind == IndexKind::bucket_tree);
+            const Input input = make_input(60000, 7);
+            std::uint64_t changes = 0;
+            for (std::size_t from = 0; from < input.keys.size(); from += 3000) {
+                const Column keys{input.keys.data() + from, nullptr};
+                const Batch batch{input.sides.data() + from, &keys, input.times.data() + from, nullptr, 3000};
+                if (from < 30000) {
+                    CHECK_EQUAL(chosen->push(batch, nullptr), fixed->push(batch, nullptr));
+                } else {
+                    Pairs found, expected;
+                    chosen->push(batch, &found);
+                    fixed->push(batch, &expected);
+                    CHECK_EQUAL(found.size(), expected.size());
+                    CHECK(std::equal(found.left(), found.left() + found.size(), expected.left()));
+                    CHECK(std::equal(found.right(), found.right() + found.size(), expected.right()));
+                }
+                chosen->check();
+                if (from == 27000) CHECK(chosen->index().kind == IndexKind::bi_sort);
+                changes = chosen->index().changes;
+            }
+            CHECK(chosen->index().kind == IndexKind::bucket_tree);
+            CHECK_EQUAL(changes, 2u);
+        }
+    }
+}
+
 TEST(all_levels_indexes_windows_and_groups) {
     const Input input = make_input(700, 1);
     const WindowSpec windows[] = {rows(40, 40), rows(3, 90), rows(1000, 1000), within(30)};

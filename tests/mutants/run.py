@@ -49,6 +49,7 @@ STRUCTURES = {
 
 # Which structures a test file asks for by their kind; the others are not even compiled.
 TESTS = {
+    "test_few": [],
     "test_key": [],
     "test_probe": [],
     "test_simd": [],
@@ -66,7 +67,9 @@ TESTS = {
     "test_bucket_tree": ["bucket_tree"],
     "test_engine": list(STRUCTURES),
     "test_plans": list(STRUCTURES),
+    "test_tables": [],
 }
+TABLES = {"test_tables"}  # need the join of tables
 WHOLE_JOIN = {"test_engine", "test_plans"}  # need the driver, too; they run on the portable copy
 
 LEVELS = {0: "portable", 1: "avx2", 2: "avx512"}
@@ -125,9 +128,10 @@ def supported_levels() -> set[int]:
     return {level for level, needed in NEEDED.items() if needed <= flags}
 
 
-def stubs(level: int, kinds: list[str], engine: bool) -> str:
+def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
     """What a test program names and never calls: the other structures, and the joins of other levels."""
-    lines = ['#include "core/target.hpp"', '#include "core/structures.hpp"', "namespace slidejoin {"]
+    headers = ("target", "structures", "tables")
+    lines = [*(f'#include "core/{header}.hpp"' for header in headers), "namespace slidejoin {"]
     absent = [kind for kind in STRUCTURES if kind not in kinds]
     lines.append(f"namespace {LEVELS[level]} {{")
     for kind in absent:
@@ -143,6 +147,11 @@ def stubs(level: int, kinds: list[str], engine: bool) -> str:
             lines.append(
                 f"namespace {LEVELS[other]} {{ std::unique_ptr<Engine> make(const JoinSpec&) {{"
                 ' throw std::logic_error("no join in this program"); } }'
+            )
+        if not (tables and other == level):
+            lines.append(
+                f"namespace {LEVELS[other]} {{ void join_tables(const TablesSpec&, const Batch&, const Batch&,"
+                ' bool, TablesResult&) { throw std::logic_error("no join of tables in this program"); } }'
             )
     lines.append("}")
     return "\n".join(lines) + "\n"
@@ -200,7 +209,7 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
     own = [f"SLIDEJOIN_LEVEL={level}"]
     picked = [f"SLIDEJOIN_{LEVELS[level].upper()}"] if level else []
     stub = tree / f"stubs_{test}_{level}.cpp"
-    stub.write_text(stubs(level, kinds, engine))
+    stub.write_text(stubs(level, kinds, engine, test in TABLES))
     sources = [
         ("core/tests/main.cpp", own),
         (f"core/tests/{test}.cpp", own),
@@ -209,6 +218,8 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
     ]
     if engine:
         sources.append(("core/level.cpp", own))
+    if test in TABLES:
+        sources.append(("core/tables.cpp", own))
     for kind in kinds:
         template, header = STRUCTURES[kind]
         named = [
