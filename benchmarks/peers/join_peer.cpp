@@ -11,9 +11,18 @@
 //   probe  the left window is full, as above, and right ones meet it and are stored;
 //   ask    the same, but they are not stored;
 //   fill   each run has a new structure and fills its left window, tuple `--tuples` being the last; nothing
-//   is
-//          there to be met. What was stored is then asked for, untimed: matches and checksum are of that.
+//          is there to be met. What was stored is then asked for, untimed: matches and checksum are of that.
+//
+// --keys says how keys are distributed (keys.hpp), for arrivals in turns; --bits 64 widens them.
+//
+// --mode says what is done with matches, and how it is timed:
+//   push    pairs are produced;
+//   count   they are counted;
+//   pauses  as push, each push timed by itself: the line also has {"p50", "p99", "p99.9", "p99.99", "max"} of
+//           the pushes' microseconds of processor time.
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -30,8 +39,9 @@ namespace {
 
 constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin] [--window N] [--matches M] [--tuples N] [--runs N]\n"
-    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push] [--push N] [--seed N]\n"
-    "          [--index NAME] [--options NAME=NUMBER,...] [--group N]\n"
+    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses] [--push N] [--seed N]\n"
+    "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
+    "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64]\n"
     "          [--level portable|avx2|avx512|best]   (these of slidejoin)\n";
 
 #ifdef SLIDEJOIN_WITH_ABSL
@@ -72,7 +82,8 @@ class Options {
         {"--matches", "2"},  {"--tuples", "1000000"},      {"--runs", "1"},
         {"--wait", ""},      {"--mode", "push"},           {"--push", "8192"},
         {"--seed", "1"},     {"--index", "b-tree"},        {"--group", "1"},
-        {"--level", "best"}, {"--shape", "turns"},         {"--options", ""}};
+        {"--level", "best"}, {"--shape", "turns"},         {"--options", ""},
+        {"--bits", "32"},    {"--keys", "uniform"}};
 };
 
 std::unique_ptr<Structure> make_structure(const Options& options, const Workload& workload) {
@@ -93,12 +104,22 @@ void print_about() {
     std::printf("{\"compiler\": \"%s\", \"absl\": %s}\n", __VERSION__, kWithAbsl ? "true" : "false");
 }
 
-void print(const Found& found, std::size_t tuples, Structure& structure) {
+// What a run found; `pauses`, if there are any, get sorted.
+void print(const Found& found, std::size_t tuples, Structure& structure, std::vector<double>& pauses) {
     std::printf(
         "{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu, \"bytes_per_tuple\": "
-        "%.3f}\n",
+        "%.3f",
         found.seconds, tuples, static_cast<unsigned long long>(found.matches),
         static_cast<unsigned long long>(31 * found.left_sum + found.right_sum), structure.bytes_per_tuple());
+    std::sort(pauses.begin(), pauses.end());
+    if (!pauses.empty()) {
+        for (const char* percent : {"50", "99", "99.9", "99.99"}) {
+            const double rank = std::ceil(std::stod(percent) / 100 * static_cast<double>(pauses.size()));
+            std::printf(", \"p%s\": %.3f", percent, pauses[static_cast<std::size_t>(rank) - 1]);
+        }
+        std::printf(", \"max\": %.3f", pauses.back());
+    }
+    std::printf("}\n");
     std::fflush(stdout);
 }
 
@@ -113,7 +134,7 @@ struct Measurement {
     Workload workload;
     std::size_t tuples;
     std::size_t push_size;
-    bool with_pairs;
+    std::string mode;
     std::size_t runs;
 
     void join(Sides before, Sides sides, bool store) const {
@@ -126,7 +147,10 @@ struct Measurement {
             arrivals.store = store;
             next += tuples;
             if (!may_begin(options)) return;
-            print(structure->join(arrivals, push_size, with_pairs), tuples, *structure);
+            std::vector<double> pauses;
+            const Found found = mode == "pauses" ? structure->join(arrivals, push_size, pauses)
+                                                 : structure->join(arrivals, push_size, mode == "push");
+            print(found, tuples, *structure, pauses);
         }
     }
 
@@ -141,30 +165,39 @@ struct Measurement {
             const double seconds = structure->join(stored, push_size, false).seconds;
             Found found = structure->join(asked, push_size, true);
             found.seconds = seconds;
-            print(found, tuples, *structure);
+            std::vector<double> no_pauses;
+            print(found, tuples, *structure, no_pauses);
         }
     }
 
     static constexpr std::size_t kAsked = 4096;
 };
 
+Workload workload_of(const Options& options) {
+    const std::string& bits = options.text("--bits");
+    if (bits != "32" && bits != "64") throw std::invalid_argument("--bits " + bits + "; expected 32 or 64");
+    return {options.number<std::uint32_t>("--window", 1), options.number<double>("--matches", 0),
+            options.number<std::uint64_t>("--seed", 0), options.text("--keys"), bits == "64"};
+}
+
 void measure(const Options& options) {
     const std::string& mode = options.text("--mode");
-    if (mode != "push" && mode != "count")
-        throw std::invalid_argument("--mode " + mode + "; expected count or push");
-    const Measurement measurement{
-        options,
-        {options.number<std::uint32_t>("--window", 1), options.number<double>("--matches", 0),
-         options.number<std::uint64_t>("--seed", 0)},
-        options.number<std::size_t>("--tuples", 1),
-        options.number<std::size_t>("--push", 1),
-        mode == "push",
-        options.number<std::size_t>("--runs", 1)};
+    if (mode != "push" && mode != "count" && mode != "pauses")
+        throw std::invalid_argument("--mode " + mode + "; expected count, push or pauses");
+    const Measurement measurement{options,
+                                  workload_of(options),
+                                  options.number<std::size_t>("--tuples", 1),
+                                  options.number<std::size_t>("--push", 1),
+                                  mode,
+                                  options.number<std::size_t>("--runs", 1)};
     const std::string& shape = options.text("--shape");
+    if (shape != "turns" && !measurement.workload.uniform())
+        throw std::invalid_argument("--shape " + shape + "; expected turns, or --keys uniform");
     if (shape == "turns") measurement.join(Sides::in_turn, Sides::in_turn, true);
     else if (shape == "probe") measurement.join(Sides::left, Sides::right, true);
     else if (shape == "ask") measurement.join(Sides::left, Sides::right, false);
-    else if (shape == "fill") measurement.fill();
+    else if (shape == "fill" && mode != "pauses") measurement.fill();
+    else if (shape == "fill") throw std::invalid_argument("--mode pauses; expected count or push to fill");
     else throw std::invalid_argument("--shape " + shape + "; expected turns, probe, ask or fill");
 }
 
