@@ -67,9 +67,9 @@ class Workload {
     // The width at which sampled probes meet so many: found among the distances to their nearest partners.
     std::int64_t calibrated(double matches) const {
         std::vector<std::int64_t> distances;
-        // Keys that come back do so after `window` arrivals or 8 times as many; these steps meet all parts.
+        // Keys that come back do so after `window` arrivals or 8 times as many; these are parts of both.
         for (std::uint64_t moment = 0; moment < kMoments; ++moment)
-            measure(17ull * window / 4 + moment * (9ull * window / 8), matches, distances);
+            measure(17ull * window / 4 + moment * (3ull * window / 2), matches, distances);
         const auto wanted = static_cast<std::size_t>(matches * kMoments * kProbes);
         if (wanted < 1 || wanted > distances.size())
             throw std::invalid_argument("--matches " + std::to_string(matches) +

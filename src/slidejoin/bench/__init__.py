@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slidejoin.bench import foundation, index_claims, indexes, streams, window
+from slidejoin.bench import bucket, foundation, index_claims, indexes, streams, window
 from slidejoin.bench.report import Report
 from slidejoin.run.session import check_spark
 
@@ -61,6 +61,11 @@ BENCHMARKS = {
             "every index: against absl::btree_multimap, NumPy and each other, and its memory; one core",
             indexes.run,
             index_claims.run,
+        ),
+        Benchmark(
+            "bucket",
+            "the bucket-tree: against absl, the papers' structures and NumPy, all kinds of keys; one core",
+            bucket.run,
         ),
         Benchmark(
             "spark",
