@@ -15,6 +15,9 @@
 //
 // --keys says how keys are distributed (keys.hpp), for arrivals in turns; --bits 64 widens them.
 //
+// --order none lets slidejoin give an arrival's partners as they are found, as absl does; full sorts them by
+// their positions.
+//
 // --mode says what is done with matches, and how it is timed:
 //   push    pairs are produced;
 //   count   they are counted;
@@ -41,7 +44,7 @@ constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin] [--window N] [--matches M] [--tuples N] [--runs N]\n"
     "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses] [--push N] [--seed N]\n"
     "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
-    "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64]\n"
+    "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64] [--order full|none]\n"
     "          [--level portable|avx2|avx512|best]   (these of slidejoin)\n";
 
 #ifdef SLIDEJOIN_WITH_ABSL
@@ -83,15 +86,22 @@ class Options {
         {"--wait", ""},      {"--mode", "push"},           {"--push", "8192"},
         {"--seed", "1"},     {"--index", "b-tree"},        {"--group", "1"},
         {"--level", "best"}, {"--shape", "turns"},         {"--options", ""},
-        {"--bits", "32"},    {"--keys", "uniform"}};
+        {"--bits", "32"},    {"--keys", "uniform"},        {"--order", "full"}};
 };
+
+bool sorted_of(const Options& options) {
+    const std::string& order = options.text("--order");
+    if (order != "full" && order != "none")
+        throw std::invalid_argument("--order " + order + "; expected full or none");
+    return order == "full";
+}
 
 std::unique_ptr<Structure> make_structure(const Options& options, const Workload& workload) {
     const std::string& name = options.text("--structure");
     if (name == "slidejoin")
         return std::make_unique<SlidejoinJoin>(workload, options.text("--index"), options.text("--options"),
                                                options.number<std::uint32_t>("--group", 1),
-                                               options.text("--level"));
+                                               options.text("--level"), sorted_of(options));
 #ifdef SLIDEJOIN_WITH_ABSL
     if (name == "absl") return std::make_unique<AbslJoin>(workload);
 #endif
@@ -137,10 +147,13 @@ struct Measurement {
     std::string mode;
     std::size_t runs;
 
+    // Whether a push has many pairs.
+    bool many() const { return static_cast<double>(push_size) * std::max(1.0, workload.matches) >= 64; }
+
     void join(Sides before, Sides sides, bool store) const {
         const std::unique_ptr<Structure> structure = make_structure(options, workload);
         std::uint64_t next = std::uint64_t{before == Sides::in_turn ? 4u : 2u} * workload.window;
-        structure->join(workload.arrivals(0, next, before), push_size, false);
+        structure->join(workload.arrivals(0, next, before), push_size, false, many());
         if (options.given("--wait")) std::cout << "{\"ready\": true}" << std::endl;
         for (std::size_t run = 0; run < runs; ++run) {
             Arrivals arrivals = workload.arrivals(next, tuples, sides);
@@ -148,8 +161,9 @@ struct Measurement {
             next += tuples;
             if (!may_begin(options)) return;
             std::vector<double> pauses;
-            const Found found = mode == "pauses" ? structure->join(arrivals, push_size, pauses)
-                                                 : structure->join(arrivals, push_size, mode == "push");
+            const Found found = mode == "pauses"
+                                    ? structure->join(arrivals, push_size, pauses)
+                                    : structure->join(arrivals, push_size, mode == "push", many());
             print(found, tuples, *structure, pauses);
         }
     }
@@ -162,8 +176,8 @@ struct Measurement {
             const Arrivals stored = workload.arrivals(first, tuples, Sides::left);
             const Arrivals asked = workload.arrivals(first + tuples, kAsked, Sides::right);
             if (!may_begin(options)) return;
-            const double seconds = structure->join(stored, push_size, false).seconds;
-            Found found = structure->join(asked, push_size, true);
+            const double seconds = structure->join(stored, push_size, false, many()).seconds;
+            Found found = structure->join(asked, push_size, true, many());
             found.seconds = seconds;
             std::vector<double> no_pauses;
             print(found, tuples, *structure, no_pauses);

@@ -15,9 +15,10 @@ namespace peers {
 class SlidejoinJoin final : public Structure {
   public:
     // `options` are parameters of the index, as "merge_ratio=0.125,insertion_depth=3".
+    // With `sorted` an arrival's partners come in the order of their positions.
     SlidejoinJoin(const Workload& workload, const std::string& index, const std::string& options,
-                  std::uint32_t group, const std::string& level)
-        : engine_(slidejoin::make_engine(spec(workload, index, options, group), level_of(level))) {}
+                  std::uint32_t group, const std::string& level, bool sorted)
+        : engine_(slidejoin::make_engine(spec(workload, index, options, group, sorted), level_of(level))) {}
 
     std::uint64_t push(const Arrivals& arrivals, std::size_t from, std::size_t to, Pairs* pairs) override {
         const slidejoin::Column keys{arrivals.wide.empty()
@@ -36,7 +37,7 @@ class SlidejoinJoin final : public Structure {
 
   private:
     static slidejoin::JoinSpec spec(const Workload& workload, const std::string& index,
-                                    const std::string& options, std::uint32_t group) {
+                                    const std::string& options, std::uint32_t group, bool sorted) {
         slidejoin::JoinSpec spec;
         if (workload.wide)
             spec.on = {
@@ -47,6 +48,7 @@ class SlidejoinJoin final : public Structure {
         spec.options = options_of(options);
         spec.window.left = spec.window.right = workload.window;
         spec.group = group;
+        spec.sorted = sorted;
         return spec;
     }
 

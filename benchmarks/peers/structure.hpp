@@ -41,9 +41,9 @@ class Structure {
     // Memory in use for each tuple of both windows.
     virtual double bytes_per_tuple() = 0;
 
-    // Adding up is left out of the time, but for small pushes, where the clock would cost more than it.
-    Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs) {
-        const bool clock_pushes = with_pairs && push_size >= 64;
+    // Adding up is left out of the time where pairs are so many that the clock costs less than it.
+    Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs, bool many) {
+        const bool clock_pushes = with_pairs && many;
         const auto begin = Clock::now();
         Found found;
         for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {

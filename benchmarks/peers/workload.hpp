@@ -29,15 +29,16 @@ enum class Sides { in_turn, left, right };
 class Workload {
   public:
     const std::uint32_t window;
-    const bool wide;  // keys of 64 bits: the same ones spread over the longer range, with the same pairs
+    const double matches;  // that a probe of a full window meets on average
+    const bool wide;       // keys of 64 bits: the same ones spread over the longer range, with the same pairs
 
-    // `matches` are those that a probe of a full window meets on average.
     Workload(std::uint32_t window, double matches, std::uint64_t seed, const std::string& keys, bool wide)
         : window(window),
+          matches(matches),
           wide(wide),
           keys_(keys, window, seed),
           width_(keys_.uniform() ? static_cast<std::int64_t>(matches * 4294967296.0 / window)
-                                 : calibrated(matches)) {}
+                                 : calibrated()) {}
 
     // The band, on right - left, of the keys of 32 bits.
     std::int64_t lower() const { return -(width_ / 2); }
@@ -65,11 +66,11 @@ class Workload {
     static constexpr std::uint64_t kProbes = 1024;  // of each moment
 
     // The width at which sampled probes meet so many: found among the distances to their nearest partners.
-    std::int64_t calibrated(double matches) const {
+    std::int64_t calibrated() const {
         std::vector<std::int64_t> distances;
         // Keys that come back do so after `window` arrivals or 8 times as many; these are parts of both.
         for (std::uint64_t moment = 0; moment < kMoments; ++moment)
-            measure(17ull * window / 4 + moment * (3ull * window / 2), matches, distances);
+            measure(17ull * window / 4 + moment * (3ull * window / 2), distances);
         const auto wanted = static_cast<std::size_t>(matches * kMoments * kProbes);
         if (wanted < 1 || wanted > distances.size())
             throw std::invalid_argument("--matches " + std::to_string(matches) +
@@ -80,7 +81,7 @@ class Workload {
     }
 
     // Distances of right arrivals from `start` on to the nearest left ones below and above that they can see.
-    void measure(std::uint64_t start, double matches, std::vector<std::int64_t>& distances) const {
+    void measure(std::uint64_t start, std::vector<std::int64_t>& distances) const {
         const auto most = static_cast<std::size_t>(8 * matches) + 16;
         std::vector<std::pair<std::int32_t, std::uint64_t>> stored;
         for (std::uint64_t number = (start - 2ull * window) & ~1ull; number < start + 2 * kProbes;

@@ -185,6 +185,7 @@ def test_pauses_rise_with_their_rank():
         ({"keys": "drift1x"}, "keys"),
         ({"bits": "16"}, "bits"),
         ({"mode": "pause"}, "mode"),
+        ({"order": "arrival"}, "order"),
         ({"shape": "probe", "keys": "gauss"}, "shape"),
         ({"mode": "pauses", "shape": "fill"}, "mode"),
     ],

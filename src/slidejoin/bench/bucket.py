@@ -22,6 +22,15 @@ from slidejoin.bench.tables import Following, NumericPushes, Stream, numeric_run
 from slidejoin.bench.workload import Workload, power
 
 GROUP = 16
+BATCH = 256  # with many matches
+PAPERS = (
+    ("im-tree", GROUP),
+    ("im-tree", BATCH),
+    ("ib-chain", GROUP),
+    ("ib-chain", BATCH),
+    ("rap-table", BATCH),
+    ("bi-sort", GROUP),
+)
 LEVELS = ("avx512", "avx2", "portable")
 NO_AVX512 = "needs a processor with AVX-512"
 
@@ -44,7 +53,7 @@ class Sizes(TableSizes):
 
     tuples: int = 2**20
     many_matches: tuple[int, ...] = (64, 1024)
-    pairs: int = 2**23  # that a run with many matches produces
+    pairs: int = 2**25  # that a run with many matches produces
     batches: tuple[tuple[int, int], ...] = ((2**17, 2**15), (2**20, 2**15), (2**20, 2**13))  # window, batch
     heat: int = 2**16  # arrivals by which contenders without a chance are told
     pause_tuples: int = 10**7
@@ -56,7 +65,6 @@ QUICK = Sizes(
     middle=2**9,
     large=2**10,
     huge=2**11,
-    push=2**8,
     tuples=2**11,
     rounds=2,
     huge_rounds=1,
@@ -196,7 +204,11 @@ def _widths(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
 
 
 def _over_papers(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
-    """The forms that come out best; the others of im-tree, pim-tree, chains and partitions are slower."""
+    """The structures and forms that can be the best: pim-tree is behind im-tree, wib-tree behind rap-table.
+
+    Partners come as they are found, since sorting them would cost more than all else, and pushes are as small
+    as a group or batch, since pairs that leave the cache would.
+    """
     least = dict(zip(sizes.many_matches, (2.0, 1.2), strict=True))
     path, note = programs.path, programs.missing(absl=False)
     for matches, limit in least.items():
@@ -207,11 +219,9 @@ def _over_papers(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]
             continue
         say(what)
         workload, tuples = Workload(sizes.large, matches), sizes.pairs // matches
-        papers = [(index, sizes.push) for index in ("im-tree", "ib-chain", "rap-table", "bi-sort")]
-        papers.append(("bi-sort", GROUP))
         forms = {
-            f"{index}, {_form(group)}": ours(index, workload, tuples, group, push=str(sizes.push))
-            for index, group in (*papers, ("bucket-tree", GROUP), ("bucket-tree", sizes.push))
+            f"{index}, {_form(group)}": ours(index, workload, tuples, group, push=str(group), order="none")
+            for index, group in (*PAPERS, ("bucket-tree", GROUP), ("bucket-tree", BATCH))
         }
         outcome = race(path, forms, sizes.information_rounds)
         own, other = (
