@@ -32,6 +32,7 @@
 #include <string>
 
 #include "slidejoin_join.hpp"
+#include "spin_join.hpp"
 #include "structure.hpp"
 #ifdef SLIDEJOIN_WITH_ABSL
 #include "absl_join.hpp"
@@ -41,7 +42,8 @@ namespace peers {
 namespace {
 
 constexpr const char* kUsage =
-    "join_peer --about | [--structure absl|slidejoin] [--window N] [--matches M] [--tuples N] [--runs N]\n"
+    "join_peer --about | [--structure absl|slidejoin|spin] [--window N] [--matches M] [--tuples N] [--runs "
+    "N]\n"
     "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses] [--push N] [--seed N]\n"
     "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
     "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64] [--order full|none]\n"
@@ -107,7 +109,8 @@ std::unique_ptr<Structure> make_structure(const Options& options, const Workload
 #endif
     if (name == "absl")
         throw std::invalid_argument("built without absl; install libabsl-dev, then build again");
-    throw std::invalid_argument("--structure " + name + "; expected absl or slidejoin");
+    if (name == "spin") return std::make_unique<SpinJoin>();
+    throw std::invalid_argument("--structure " + name + "; expected absl, slidejoin or spin");
 }
 
 void print_about() {

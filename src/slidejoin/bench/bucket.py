@@ -291,26 +291,30 @@ def _turns(
 
 
 def _pauses(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
-    """The thread's processor time of pushes of one group: all that a push does, structural work with it."""
+    """The thread's processor time of pushes of one group: all that a push does, structural work with it.
+
+    Interrupts count as the thread's time. "No join" has pushes of constant work, and so only their share.
+    """
     shape = f"pushes of {GROUP}, w={power(sizes.large)}"
     target = Target("<=", 50)
-    workload, agreement = Workload(sizes.large, sizes.matches), Agreement()
+    workload, agreement, tuples = Workload(sizes.large, sizes.matches), Agreement(), sizes.pause_tuples
     contenders = {
-        "bucket-tree": (_bucket(workload, sizes.pause_tuples), sizes.pause_rounds, target),
-        "absl": (absl(workload, sizes.pause_tuples), sizes.pause_rounds_absl, None),
+        "bucket-tree": (_bucket(workload, tuples), sizes.pause_rounds, target),
+        "absl": (absl(workload, tuples), sizes.pause_rounds_absl, None),
+        "no join": (Contender(workload, tuples, {"structure": "spin"}), sizes.pause_rounds, None),
     }
     for name, (contender, rounds, limit) in contenders.items():
         limits = {"p99.99": limit, "max": limit, "p50": None, "p99": None, "p99.9": None}
         path, note = programs.path, programs.missing(absl=name == "absl")
         if path is None or note:
-            for field in ("p99.99", "max") if limit else ("max",):
+            for field in ("p99.99", "max"):
                 yield missing(_pause(name, field, shape), "µs", limit, note or "")
             continue
         say(f"{name}, {shape}")
-        compare = agreement.comparison()
+        compare = (agreement if name != "no join" else Agreement()).comparison()
         answers = []
         options = contender.options | {"mode": "pauses", "push": str(GROUP)}
-        with Peer(path, workload, contender.tuples, contender.environment, **options) as peer:
+        with Peer(path, workload, tuples, contender.environment, **options) as peer:
             for _ in range(rounds):
                 answers.append(peer.run())
                 compare(Answer(answers[-1]["seconds"], answers[-1]["matches"], answers[-1]["checksum"]))
