@@ -22,7 +22,9 @@
 //   push    pairs are produced;
 //   count   they are counted;
 //   pauses  as push, each push timed by itself: the line also has {"p50", "p99", "p99.9", "p99.99", "max"} of
-//           the pushes' microseconds of processor time.
+//           the pushes' microseconds of processor time. Interrupts are among them; a structure does the same
+//           in every replica, so with --replicas the least time of each push, {"least_p50", ...}, leaves them
+//           out and keeps what the structure itself does.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -45,6 +47,7 @@ constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin|spin] [--window N] [--matches M] [--tuples N] [--runs "
     "N]\n"
     "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses] [--push N] [--seed N]\n"
+    "          [--replicas N]   (of pauses)\n"
     "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
     "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64] [--order full|none]\n"
     "          [--level portable|avx2|avx512|best]   (these of slidejoin)\n";
@@ -88,7 +91,8 @@ class Options {
         {"--wait", ""},      {"--mode", "push"},           {"--push", "8192"},
         {"--seed", "1"},     {"--index", "b-tree"},        {"--group", "1"},
         {"--level", "best"}, {"--shape", "turns"},         {"--options", ""},
-        {"--bits", "32"},    {"--keys", "uniform"},        {"--order", "full"}};
+        {"--bits", "32"},    {"--keys", "uniform"},        {"--order", "full"},
+        {"--replicas", "1"}};
 };
 
 bool sorted_of(const Options& options) {
@@ -117,20 +121,29 @@ void print_about() {
     std::printf("{\"compiler\": \"%s\", \"absl\": %s}\n", __VERSION__, kWithAbsl ? "true" : "false");
 }
 
-// What a run found; `pauses`, if there are any, get sorted.
-void print(const Found& found, std::size_t tuples, Structure& structure, std::vector<double>& pauses) {
+void print_ranks(const char* prefix, std::vector<double> pauses) {
+    std::sort(pauses.begin(), pauses.end());
+    for (const char* percent : {"50", "99", "99.9", "99.99"}) {
+        const double rank = std::ceil(std::stod(percent) / 100 * static_cast<double>(pauses.size()));
+        std::printf(", \"%sp%s\": %.3f", prefix, percent, pauses[static_cast<std::size_t>(rank) - 1]);
+    }
+    std::printf(", \"%smax\": %.3f", prefix, pauses.back());
+}
+
+// What a run found, and the pauses of each replica, if there are any.
+void print(const Found& found, std::size_t tuples, Structure& structure,
+           const std::vector<std::vector<double>>& pauses) {
     std::printf(
         "{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu, \"bytes_per_tuple\": "
         "%.3f",
         found.seconds, tuples, static_cast<unsigned long long>(found.matches),
         static_cast<unsigned long long>(31 * found.left_sum + found.right_sum), structure.bytes_per_tuple());
-    std::sort(pauses.begin(), pauses.end());
     if (!pauses.empty()) {
-        for (const char* percent : {"50", "99", "99.9", "99.99"}) {
-            const double rank = std::ceil(std::stod(percent) / 100 * static_cast<double>(pauses.size()));
-            std::printf(", \"p%s\": %.3f", percent, pauses[static_cast<std::size_t>(rank) - 1]);
-        }
-        std::printf(", \"max\": %.3f", pauses.back());
+        print_ranks("", pauses[0]);
+        std::vector<double> least = pauses[0];
+        for (const std::vector<double>& replica : pauses)
+            for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], replica[i]);
+        print_ranks("least_", std::move(least));
     }
     std::printf("}\n");
     std::fflush(stdout);
@@ -149,25 +162,33 @@ struct Measurement {
     std::size_t push_size;
     std::string mode;
     std::size_t runs;
+    std::size_t replicas;
 
     // Whether a push has many pairs.
     bool many() const { return static_cast<double>(push_size) * std::max(1.0, workload.matches) >= 64; }
 
     void join(Sides before, Sides sides, bool store) const {
-        const std::unique_ptr<Structure> structure = make_structure(options, workload);
+        std::vector<std::unique_ptr<Structure>> structures(replicas);
+        for (auto& each : structures) each = make_structure(options, workload);
         std::uint64_t next = std::uint64_t{before == Sides::in_turn ? 4u : 2u} * workload.window;
-        structure->join(workload.arrivals(0, next, before), push_size, false, many());
+        const Arrivals first = workload.arrivals(0, next, before);
+        for (auto& each : structures) each->join(first, push_size, false, many());
         if (options.given("--wait")) std::cout << "{\"ready\": true}" << std::endl;
         for (std::size_t run = 0; run < runs; ++run) {
             Arrivals arrivals = workload.arrivals(next, tuples, sides);
             arrivals.store = store;
             next += tuples;
             if (!may_begin(options)) return;
-            std::vector<double> pauses;
-            const Found found = mode == "pauses"
-                                    ? structure->join(arrivals, push_size, pauses)
-                                    : structure->join(arrivals, push_size, mode == "push", many());
-            print(found, tuples, *structure, pauses);
+            std::vector<std::vector<double>> pauses;
+            Found found;
+            if (mode == "pauses") {
+                pauses.resize(replicas);
+                for (std::size_t i = 0; i < replicas; ++i)
+                    found = structures[i]->join(arrivals, push_size, pauses[i]);
+            } else {
+                found = structures[0]->join(arrivals, push_size, mode == "push", many());
+            }
+            print(found, tuples, *structures[0], pauses);
         }
     }
 
@@ -182,8 +203,7 @@ struct Measurement {
             const double seconds = structure->join(stored, push_size, false, many()).seconds;
             Found found = structure->join(asked, push_size, true, many());
             found.seconds = seconds;
-            std::vector<double> no_pauses;
-            print(found, tuples, *structure, no_pauses);
+            print(found, tuples, *structure, {});
         }
     }
 
@@ -206,7 +226,11 @@ void measure(const Options& options) {
                                   options.number<std::size_t>("--tuples", 1),
                                   options.number<std::size_t>("--push", 1),
                                   mode,
-                                  options.number<std::size_t>("--runs", 1)};
+                                  options.number<std::size_t>("--runs", 1),
+                                  options.number<std::size_t>("--replicas", 1)};
+    if (measurement.replicas > 1 && mode != "pauses")
+        throw std::invalid_argument("--replicas " + options.text("--replicas") +
+                                    "; expected 1 but for --mode pauses");
     const std::string& shape = options.text("--shape");
     if (shape != "turns" && !measurement.workload.uniform())
         throw std::invalid_argument("--shape " + shape + "; expected turns, or --keys uniform");

@@ -167,13 +167,16 @@ def test_partners_are_as_old_as_the_keys_say(keys, share):
 
 
 @needs_programs
-def test_pauses_rise_with_their_rank():
-    with peer.Peer(PROGRAM, Workload(2**10), 2**12, mode="pauses", push="16", index="bucket-tree") as native:
+@pytest.mark.parametrize("structure", [{"index": "bucket-tree"}, {"structure": "spin"}])
+def test_pauses_rise_with_their_rank_and_fall_with_replicas(structure):
+    workload, tuples, ranks = Workload(2**10), 2**12, ("p50", "p99", "p99.9", "p99.99", "max")
+    with peer.Peer(PROGRAM, workload, tuples, mode="pauses", push="16", replicas="3", **structure) as native:
         answer = native.run()
-    pauses = [answer[field] for field in ("p50", "p99", "p99.9", "p99.99", "max")]
+    pauses, least = [answer[rank] for rank in ranks], [answer[f"least_{rank}"] for rank in ranks]
     assert pauses == sorted(pauses)
-    assert 0 < pauses[0] < pauses[-1]
-    assert 1e6 * answer["seconds"] >= 2**12 / 16 / 2 * pauses[0]
+    assert least == sorted(least)
+    assert all(0 < low <= high for low, high in zip(least, pauses, strict=True))
+    assert least != pauses
 
 
 @needs_programs
@@ -188,6 +191,7 @@ def test_pauses_rise_with_their_rank():
         ({"order": "arrival"}, "order"),
         ({"shape": "probe", "keys": "gauss"}, "shape"),
         ({"mode": "pauses", "shape": "fill"}, "mode"),
+        ({"replicas": "2"}, "replicas"),
     ],
 )
 def test_programs_refuse_what_they_do_not_know(options, named):
