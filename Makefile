@@ -79,6 +79,7 @@ bench: setup peers
 	$(BIN)/slidejoin bench indexes --json build/bench/indexes.json
 	$(BIN)/slidejoin bench indexes --claims --json build/bench/index-claims.json
 	$(BIN)/slidejoin bench join --json build/bench/join.json
+	$(BIN)/slidejoin bench bucket --json build/bench/bucket.json
 	$(BIN)/slidejoin bench spark --json build/bench/spark.json
 
 # Replaces the figures that are kept, and that the README cites: for a quiet machine.
@@ -89,6 +90,7 @@ bench-publish: setup peers
 	$(BIN)/slidejoin bench indexes --json benchmarks/results/indexes.json
 	$(BIN)/slidejoin bench indexes --claims --json benchmarks/results/index-claims.json
 	$(BIN)/slidejoin bench join --json benchmarks/results/join.json
+	$(BIN)/slidejoin bench bucket --json benchmarks/results/bucket.json
 	$(BIN)/slidejoin bench spark --json benchmarks/results/spark.json
 
 # Programs that measure other libraries; those whose library is missing are left out.

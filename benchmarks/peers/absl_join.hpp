@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ class AbslJoin final : public Structure {
   public:
     explicit AbslJoin(const Workload& workload)
         : window_(workload.window), lower_(workload.lower()), upper_(workload.upper()) {
+        if (workload.wide) throw std::invalid_argument("--bits 64; absl is built for keys of 32 bits");
         for (Side& side : sides_) side.keys.resize(window_);
     }
 

@@ -11,15 +11,30 @@
 //   probe  the left window is full, as above, and right ones meet it and are stored;
 //   ask    the same, but they are not stored;
 //   fill   each run has a new structure and fills its left window, tuple `--tuples` being the last; nothing
-//   is
-//          there to be met. What was stored is then asked for, untimed: matches and checksum are of that.
+//          is there to be met. What was stored is then asked for, untimed: matches and checksum are of that.
+//
+// --keys says how keys are distributed (keys.hpp), for arrivals in turns; --bits 64 widens them.
+//
+// --order none lets slidejoin give an arrival's partners as they are found, as absl does; full sorts them by
+// their positions.
+//
+// --mode says what is done with matches, and how it is timed:
+//   push    pairs are produced;
+//   count   they are counted;
+//   pauses  as push, each push timed by itself: the line also has {"p50", "p99", "p99.9", "p99.99", "max"} of
+//           the pushes' microseconds of processor time. Interrupts are among them; a structure does the same
+//           in every replica, so with --replicas the least time of each push, {"least_p50", ...}, leaves them
+//           out and keeps what the structure itself does.
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <string>
 
 #include "slidejoin_join.hpp"
+#include "spin_join.hpp"
 #include "structure.hpp"
 #ifdef SLIDEJOIN_WITH_ABSL
 #include "absl_join.hpp"
@@ -29,9 +44,12 @@ namespace peers {
 namespace {
 
 constexpr const char* kUsage =
-    "join_peer --about | [--structure absl|slidejoin] [--window N] [--matches M] [--tuples N] [--runs N]\n"
-    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push] [--push N] [--seed N]\n"
-    "          [--index NAME] [--options NAME=NUMBER,...] [--group N]\n"
+    "join_peer --about | [--structure absl|slidejoin|spin] [--window N] [--matches M] [--tuples N] [--runs "
+    "N]\n"
+    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses] [--push N] [--seed N]\n"
+    "          [--replicas N]   (of pauses)\n"
+    "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
+    "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64] [--order full|none]\n"
     "          [--level portable|avx2|avx512|best]   (these of slidejoin)\n";
 
 #ifdef SLIDEJOIN_WITH_ABSL
@@ -72,33 +90,62 @@ class Options {
         {"--matches", "2"},  {"--tuples", "1000000"},      {"--runs", "1"},
         {"--wait", ""},      {"--mode", "push"},           {"--push", "8192"},
         {"--seed", "1"},     {"--index", "b-tree"},        {"--group", "1"},
-        {"--level", "best"}, {"--shape", "turns"},         {"--options", ""}};
+        {"--level", "best"}, {"--shape", "turns"},         {"--options", ""},
+        {"--bits", "32"},    {"--keys", "uniform"},        {"--order", "full"},
+        {"--replicas", "1"}};
 };
+
+bool sorted_of(const Options& options) {
+    const std::string& order = options.text("--order");
+    if (order != "full" && order != "none")
+        throw std::invalid_argument("--order " + order + "; expected full or none");
+    return order == "full";
+}
 
 std::unique_ptr<Structure> make_structure(const Options& options, const Workload& workload) {
     const std::string& name = options.text("--structure");
     if (name == "slidejoin")
         return std::make_unique<SlidejoinJoin>(workload, options.text("--index"), options.text("--options"),
                                                options.number<std::uint32_t>("--group", 1),
-                                               options.text("--level"));
+                                               options.text("--level"), sorted_of(options));
 #ifdef SLIDEJOIN_WITH_ABSL
     if (name == "absl") return std::make_unique<AbslJoin>(workload);
 #endif
     if (name == "absl")
         throw std::invalid_argument("built without absl; install libabsl-dev, then build again");
-    throw std::invalid_argument("--structure " + name + "; expected absl or slidejoin");
+    if (name == "spin") return std::make_unique<SpinJoin>();
+    throw std::invalid_argument("--structure " + name + "; expected absl, slidejoin or spin");
 }
 
 void print_about() {
     std::printf("{\"compiler\": \"%s\", \"absl\": %s}\n", __VERSION__, kWithAbsl ? "true" : "false");
 }
 
-void print(const Found& found, std::size_t tuples, Structure& structure) {
+void print_ranks(const char* prefix, std::vector<double> pauses) {
+    std::sort(pauses.begin(), pauses.end());
+    for (const char* percent : {"50", "99", "99.9", "99.99"}) {
+        const double rank = std::ceil(std::stod(percent) / 100 * static_cast<double>(pauses.size()));
+        std::printf(", \"%sp%s\": %.3f", prefix, percent, pauses[static_cast<std::size_t>(rank) - 1]);
+    }
+    std::printf(", \"%smax\": %.3f", prefix, pauses.back());
+}
+
+// What a run found, and the pauses of each replica, if there are any.
+void print(const Found& found, std::size_t tuples, Structure& structure,
+           const std::vector<std::vector<double>>& pauses) {
     std::printf(
         "{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu, \"bytes_per_tuple\": "
-        "%.3f}\n",
+        "%.3f",
         found.seconds, tuples, static_cast<unsigned long long>(found.matches),
         static_cast<unsigned long long>(31 * found.left_sum + found.right_sum), structure.bytes_per_tuple());
+    if (!pauses.empty()) {
+        print_ranks("", pauses[0]);
+        std::vector<double> least = pauses[0];
+        for (const std::vector<double>& replica : pauses)
+            for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], replica[i]);
+        print_ranks("least_", std::move(least));
+    }
+    std::printf("}\n");
     std::fflush(stdout);
 }
 
@@ -113,20 +160,35 @@ struct Measurement {
     Workload workload;
     std::size_t tuples;
     std::size_t push_size;
-    bool with_pairs;
+    std::string mode;
     std::size_t runs;
+    std::size_t replicas;
+
+    // Whether a push has many pairs.
+    bool many() const { return static_cast<double>(push_size) * std::max(1.0, workload.matches) >= 64; }
 
     void join(Sides before, Sides sides, bool store) const {
-        const std::unique_ptr<Structure> structure = make_structure(options, workload);
+        std::vector<std::unique_ptr<Structure>> structures(replicas);
+        for (auto& each : structures) each = make_structure(options, workload);
         std::uint64_t next = std::uint64_t{before == Sides::in_turn ? 4u : 2u} * workload.window;
-        structure->join(workload.arrivals(0, next, before), push_size, false);
+        const Arrivals first = workload.arrivals(0, next, before);
+        for (auto& each : structures) each->join(first, push_size, false, many());
         if (options.given("--wait")) std::cout << "{\"ready\": true}" << std::endl;
         for (std::size_t run = 0; run < runs; ++run) {
             Arrivals arrivals = workload.arrivals(next, tuples, sides);
             arrivals.store = store;
             next += tuples;
             if (!may_begin(options)) return;
-            print(structure->join(arrivals, push_size, with_pairs), tuples, *structure);
+            std::vector<std::vector<double>> pauses;
+            Found found;
+            if (mode == "pauses") {
+                pauses.resize(replicas);
+                for (std::size_t i = 0; i < replicas; ++i)
+                    found = structures[i]->join(arrivals, push_size, pauses[i]);
+            } else {
+                found = structures[0]->join(arrivals, push_size, mode == "push", many());
+            }
+            print(found, tuples, *structures[0], pauses);
         }
     }
 
@@ -138,33 +200,45 @@ struct Measurement {
             const Arrivals stored = workload.arrivals(first, tuples, Sides::left);
             const Arrivals asked = workload.arrivals(first + tuples, kAsked, Sides::right);
             if (!may_begin(options)) return;
-            const double seconds = structure->join(stored, push_size, false).seconds;
-            Found found = structure->join(asked, push_size, true);
+            const double seconds = structure->join(stored, push_size, false, many()).seconds;
+            Found found = structure->join(asked, push_size, true, many());
             found.seconds = seconds;
-            print(found, tuples, *structure);
+            print(found, tuples, *structure, {});
         }
     }
 
     static constexpr std::size_t kAsked = 4096;
 };
 
+Workload workload_of(const Options& options) {
+    const std::string& bits = options.text("--bits");
+    if (bits != "32" && bits != "64") throw std::invalid_argument("--bits " + bits + "; expected 32 or 64");
+    return {options.number<std::uint32_t>("--window", 1), options.number<double>("--matches", 0),
+            options.number<std::uint64_t>("--seed", 0), options.text("--keys"), bits == "64"};
+}
+
 void measure(const Options& options) {
     const std::string& mode = options.text("--mode");
-    if (mode != "push" && mode != "count")
-        throw std::invalid_argument("--mode " + mode + "; expected count or push");
-    const Measurement measurement{
-        options,
-        {options.number<std::uint32_t>("--window", 1), options.number<double>("--matches", 0),
-         options.number<std::uint64_t>("--seed", 0)},
-        options.number<std::size_t>("--tuples", 1),
-        options.number<std::size_t>("--push", 1),
-        mode == "push",
-        options.number<std::size_t>("--runs", 1)};
+    if (mode != "push" && mode != "count" && mode != "pauses")
+        throw std::invalid_argument("--mode " + mode + "; expected count, push or pauses");
+    const Measurement measurement{options,
+                                  workload_of(options),
+                                  options.number<std::size_t>("--tuples", 1),
+                                  options.number<std::size_t>("--push", 1),
+                                  mode,
+                                  options.number<std::size_t>("--runs", 1),
+                                  options.number<std::size_t>("--replicas", 1)};
+    if (measurement.replicas > 1 && mode != "pauses")
+        throw std::invalid_argument("--replicas " + options.text("--replicas") +
+                                    "; expected 1 but for --mode pauses");
     const std::string& shape = options.text("--shape");
+    if (shape != "turns" && !measurement.workload.uniform())
+        throw std::invalid_argument("--shape " + shape + "; expected turns, or --keys uniform");
     if (shape == "turns") measurement.join(Sides::in_turn, Sides::in_turn, true);
     else if (shape == "probe") measurement.join(Sides::left, Sides::right, true);
     else if (shape == "ask") measurement.join(Sides::left, Sides::right, false);
-    else if (shape == "fill") measurement.fill();
+    else if (shape == "fill" && mode != "pauses") measurement.fill();
+    else if (shape == "fill") throw std::invalid_argument("--mode pauses; expected count or push to fill");
     else throw std::invalid_argument("--shape " + shape + "; expected turns, probe, ask or fill");
 }
 

@@ -15,12 +15,16 @@ namespace peers {
 class SlidejoinJoin final : public Structure {
   public:
     // `options` are parameters of the index, as "merge_ratio=0.125,insertion_depth=3".
+    // With `sorted` an arrival's partners come in the order of their positions.
     SlidejoinJoin(const Workload& workload, const std::string& index, const std::string& options,
-                  std::uint32_t group, const std::string& level)
-        : engine_(slidejoin::make_engine(spec(workload, index, options, group), level_of(level))) {}
+                  std::uint32_t group, const std::string& level, bool sorted)
+        : engine_(slidejoin::make_engine(spec(workload, index, options, group, sorted), level_of(level))) {}
 
     std::uint64_t push(const Arrivals& arrivals, std::size_t from, std::size_t to, Pairs* pairs) override {
-        const slidejoin::Column keys{arrivals.keys.data() + from, nullptr};
+        const slidejoin::Column keys{arrivals.wide.empty()
+                                         ? static_cast<const void*>(arrivals.keys.data() + from)
+                                         : arrivals.wide.data() + from,
+                                     nullptr};
         return engine_->push(
             {arrivals.sides.data() + from, &keys, nullptr, nullptr, to - from, arrivals.store}, pairs);
     }
@@ -33,13 +37,18 @@ class SlidejoinJoin final : public Structure {
 
   private:
     static slidejoin::JoinSpec spec(const Workload& workload, const std::string& index,
-                                    const std::string& options, std::uint32_t group) {
+                                    const std::string& options, std::uint32_t group, bool sorted) {
         slidejoin::JoinSpec spec;
-        spec.on = {{slidejoin::KeyType::int32, {{bound(workload.lower()), bound(workload.upper())}}}};
+        if (workload.wide)
+            spec.on = {
+                {slidejoin::KeyType::int64,
+                 {{bound(Workload::widened(workload.lower())), bound(Workload::widened(workload.upper()))}}}};
+        else spec.on = {{slidejoin::KeyType::int32, {{bound(workload.lower()), bound(workload.upper())}}}};
         spec.index = index_of(index);
         spec.options = options_of(options);
         spec.window.left = spec.window.right = workload.window;
         spec.group = group;
+        spec.sorted = sorted;
         return spec;
     }
 

@@ -1,10 +1,13 @@
 // What a structure under measurement does: join the next arrivals in pushes of a given size.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "engine.hpp"
 #include "workload.hpp"
@@ -38,9 +41,9 @@ class Structure {
     // Memory in use for each tuple of both windows.
     virtual double bytes_per_tuple() = 0;
 
-    // Adding up is left out of the time, but for small pushes, where the clock would cost more than it.
-    Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs) {
-        const bool clock_pushes = with_pairs && push_size >= 64;
+    // Adding up is left out of the time where pairs are so many that the clock costs less than it.
+    Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs, bool many) {
+        const bool clock_pushes = with_pairs && many;
         const auto begin = Clock::now();
         Found found;
         for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {
@@ -59,11 +62,36 @@ class Structure {
         return found;
     }
 
+    // The same, each push by itself: `pauses` gets their microseconds of this thread's processor time, which
+    // leaves out when others ran.
+    Found join(const Arrivals& arrivals, std::size_t push_size, std::vector<double>& pauses) {
+        Found found;
+        pauses.clear();
+        pauses.reserve(arrivals.keys.size() / push_size + 1);
+        for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {
+            const std::size_t to = std::min(from + push_size, arrivals.keys.size());
+            Pairs pairs;
+            const double begin = thread_seconds();
+            push(arrivals, from, to, &pairs);
+            const double seconds = thread_seconds() - begin;
+            found.seconds += seconds;
+            pauses.push_back(1e6 * seconds);
+            found.add(pairs);
+        }
+        return found;
+    }
+
   private:
     using Clock = std::chrono::steady_clock;
 
     static double since(Clock::time_point begin) {
         return std::chrono::duration<double>(Clock::now() - begin).count();
+    }
+
+    static double thread_seconds() {
+        timespec now{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
     }
 };
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slidejoin.bench import foundation, index_claims, indexes, streams, tables_join, window
+from slidejoin.bench import bucket, foundation, index_claims, indexes, streams, tables_join, window
 from slidejoin.bench.report import Report
 from slidejoin.run.session import check_spark
 
@@ -66,6 +66,11 @@ BENCHMARKS = {
             "join",
             "two whole tables against DuckDB and Polars, which join by buckets; one core, and threads",
             tables_join.run,
+        ),
+        Benchmark(
+            "bucket",
+            "the bucket-tree: against absl, the papers' structures and NumPy, all kinds of keys; one core",
+            bucket.run,
         ),
         Benchmark(
             "spark",

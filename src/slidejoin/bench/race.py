@@ -1,9 +1,10 @@
 """Native programs against each other: same arrivals, in turns, answers compared, memory told."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from slidejoin.bench.foundation import Agreement, Answer
 from slidejoin.bench.measure import alternate, rates
@@ -71,28 +72,47 @@ class Outcome:
         return rates(self.seconds[name], self.tuples[name])
 
 
-def race(path: Path, contenders: Mapping[str, Contender], rounds: int, checksums: bool = True) -> Outcome:
+def race(
+    path: Path,
+    contenders: Mapping[str, Contender],
+    rounds: int,
+    checksums: bool = True,
+    witnesses: Iterable[Contender] = (),
+) -> Outcome:
     """Let native programs take turns.
 
     Those with the same arrivals must find the same pairs. Where some only count, ``checksums`` is off and
-    they must find as many.
+    they must find as many. ``witnesses`` are not timed: they run once, and what they find in the first
+    round must be found by contenders that have nobody else to agree with.
     """
-    agreements: dict[tuple[Workload, int], Agreement] = {}
+    agreements: dict[tuple[Workload, int, str], Agreement] = {}
     memory: dict[str, float] = {}
+
+    def agreement(each: Contender) -> Agreement:
+        arrivals = each.workload, each.tuples, each.options.get("keys", "uniform")
+        return agreements.setdefault(arrivals, Agreement())
+
+    def start(each: Contender) -> Peer:
+        return Peer(path, each.workload, each.tuples, each.environment, **each.options)
+
+    def found(answer: dict[str, Any]) -> Answer:
+        return Answer(answer["seconds"], answer["matches"], answer["checksum"] if checksums else 0)
 
     def turn(name: str, peer: Peer) -> Callable[[], Answer]:
         def run() -> Answer:
             answer = peer.run()
             memory[name] = max(memory.get(name, 0.0), answer["bytes_per_tuple"])
-            return Answer(answer["seconds"], answer["matches"], answer["checksum"] if checksums else 0)
+            return found(answer)
 
         return run
 
+    for witness in witnesses:
+        with start(witness) as peer:
+            agreement(witness).comparison()(found(peer.run()))
     with contextlib.ExitStack() as stack:
-        runs = {}
-        for name, each in contenders.items():
-            agreement = agreements.setdefault((each.workload, each.tuples), Agreement())
-            peer = Peer(path, each.workload, each.tuples, each.environment, **each.options)
-            runs[name] = agreement.contender(turn(name, stack.enter_context(peer)))
+        runs = {
+            name: agreement(each).contender(turn(name, stack.enter_context(start(each))))
+            for name, each in contenders.items()
+        }
         samples = alternate(runs, rounds)
     return Outcome(samples, memory, {name: each.tuples for name, each in contenders.items()})
