@@ -94,17 +94,24 @@ class Buffer {
     std::size_t capacity_ = 0;
 };
 
-// Nodes of one size in slabs that double up to 2 MiB; freed nodes are used again, slabs stay.
+// Nodes of one size in slabs that double up to 2 MiB; freed nodes are used again, slabs stay. A slab's memory
+// is touched as its nodes are taken, so that none of them pays for all.
 template <class Node>
 class Pool {
   public:
     // Afterwards `count` calls of take() cannot fail.
     void reserve(std::size_t count) {
-        while (free_count_ < count) grow();
+        while (free_count_ + fresh_count_ < count) grow();
     }
 
     Node* take() {
-        if (!free_) grow();
+        reserve(1);
+        if (!free_) {
+            Node* node = reinterpret_cast<Node*>(fresh_);
+            fresh_ += sizeof(Node);
+            --fresh_count_;
+            return new (node) Node;
+        }
         Free* node = free_;
         free_ = node->next;
         --free_count_;
@@ -119,8 +126,11 @@ class Pool {
     // Takes all nodes back at once. Cost: one write for each.
     void clear() {
         free_ = nullptr;
-        free_count_ = 0;
-        for (std::size_t i = slabs_.size(); i-- > 0;) add(slabs_[i]);
+        free_count_ = fresh_count_ = 0;
+        for (std::size_t i = slabs_.size(); i-- > 0;) {
+            begin(slabs_[i]);
+            if (i > 0) give_back_fresh();
+        }
     }
 
     std::size_t bytes() const { return bytes_; }
@@ -134,19 +144,26 @@ class Pool {
     void grow() {
         slabs_.reserve(slabs_.size() + 1);
         Buffer<std::byte> slab(std::max(next_slab_, sizeof(Node)));
-        add(slab);
+        give_back_fresh();
+        begin(slab);
         bytes_ += slab.bytes();
         slabs_.push_back(std::move(slab));
         next_slab_ = std::min(next_slab_ * 2, kHugePage);
     }
 
-    void add(Buffer<std::byte>& slab) {
-        for (std::size_t i = slab.capacity() / sizeof(Node); i-- > 0;)
-            give_back(reinterpret_cast<Node*>(slab.data() + i * sizeof(Node)));
+    void begin(Buffer<std::byte>& slab) {
+        fresh_ = slab.data();
+        fresh_count_ = slab.capacity() / sizeof(Node);
+    }
+
+    void give_back_fresh() {
+        while (fresh_count_ > 0) give_back(reinterpret_cast<Node*>(fresh_ + --fresh_count_ * sizeof(Node)));
     }
 
     Free* free_ = nullptr;
     std::size_t free_count_ = 0;
+    std::byte* fresh_ = nullptr;  // nodes of the last slab that were never taken
+    std::size_t fresh_count_ = 0;
     std::size_t next_slab_ = 4096;
     std::size_t bytes_ = 0;
     std::vector<Buffer<std::byte>> slabs_;

@@ -193,9 +193,11 @@ class BucketTree {
         Leaf& operator[](std::uint32_t leaf) { return slabs_[leaf / kSlab][leaf % kSlab]; }
         const Leaf& operator[](std::uint32_t leaf) const { return slabs_[leaf / kSlab][leaf % kSlab]; }
 
-        // The first slab grows, so that few leaves take little memory; from then on slabs are added.
+        // The first slab grows, so that few leaves take little memory; from then on slabs are added, early
+        // enough for a window that has grown to its size not to need another, and touched at once.
         void reserve(std::size_t count) {
-            while (free_.size() < count) {
+            const bool many = !slabs_.empty() && slabs_.back().capacity() == kSlab;
+            while (free_.size() < count + (many ? kSpare : 0)) {
                 const bool grows = slabs_.empty() || slabs_.back().capacity() < kSlab;
                 if (slabs_.empty() || !grows) {
                     slabs_.reserve(slabs_.size() + 1);
@@ -206,6 +208,7 @@ class BucketTree {
                 const std::size_t before = (slabs_.size() - 1) * kSlab;
                 free_.reserve(before + has);
                 slabs_.back().reserve(has, had);
+                if (has == kSlab) touch(slabs_.back());
                 for (std::size_t i = has; i-- > had;) free_.push_back(static_cast<std::uint32_t>(before + i));
             }
         }
@@ -228,6 +231,13 @@ class BucketTree {
       private:
         static constexpr std::size_t kSlab = sizeof(Key) == 4 ? 4096 : 8192;  // one huge page, or three
         static_assert(kSlab * sizeof(Leaf) % kHugePage == 0);
+        static constexpr std::size_t kSpare = kSlab / 8;
+        static constexpr std::size_t kPage = 4096;
+
+        static void touch(Buffer<Leaf>& slab) {
+            auto* bytes = reinterpret_cast<volatile std::byte*>(slab.data());
+            for (std::size_t at = 0; at < slab.bytes(); at += kPage) bytes[at] = bytes[at];
+        }
 
         std::vector<Buffer<Leaf>> slabs_;
         std::vector<std::uint32_t> free_;

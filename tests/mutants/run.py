@@ -150,8 +150,9 @@ def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
             )
         if not (tables and other == level):
             lines.append(
-                f"namespace {LEVELS[other]} {{ void join_tables(const TablesSpec&, const Batch&, const Batch&,"
-                ' bool, TablesResult&) { throw std::logic_error("no join of tables in this program"); } }'
+                f"namespace {LEVELS[other]} {{ void join_tables(const TablesSpec&, const Batch&,"
+                " const Batch&, bool, TablesResult&) {"
+                ' throw std::logic_error("no join of tables in this program"); } }'
             )
     lines.append("}")
     return "\n".join(lines) + "\n"
