@@ -226,7 +226,8 @@ class NativeJoin {
     }
 
     // The name of the index in use, why it was chosen, and how often it was changed.
-    nb::tuple index() const {
+    nb::tuple index() {
+        const Turn turn(*this);
         const IndexInUse used = engine_->index();
         for (const IndexName& each : kIndexes)
             if (each.kind == used.kind) return nb::make_tuple(each.name, used.why, used.changes);

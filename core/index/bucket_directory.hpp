@@ -131,9 +131,6 @@ class BucketDirectory {
         take_out(block, slot.at + 1);
     }
 
-    // Gives the range of `slot` to the one behind it, in the same block.
-    void yield_to_next(Slot slot) { take_out(slot.block, slot.at); }
-
     // Joins a block with the one behind it where both have few leaves. Returns whether it did.
     bool merge_blocks(Block* block) {
         Block* next = block->next;

@@ -5,10 +5,10 @@
 // when it is full, and by a sweep that passes over all leaves once per window and joins neighbours that have
 // become small. A leaf that is full of living entries is split in two at a middling key; one at either end of
 // the keys, where rising or falling keys arrive, is left full instead. A leaf with one single key becomes a
-// queue (bucket_queue.hpp). So it starts from one empty leaf and follows any distribution, with pauses of a
-// few thousand nanoseconds. It joins the splitters over sub-trees of "Parallel Index-based Stream Join on a
-// Multicore CPU" (Shahvarani, Jacobsen) with the unsorted partitions of "PanJoin: A Partition-based Adaptive
-// Stream Join" (Pan, Jacobsen).
+// queue (bucket_queue.hpp). So it starts from one empty leaf and follows any distribution, and has no long
+// pauses once it has grown to its size. It joins the splitters over sub-trees of "Parallel Index-based Stream
+// Join on a Multicore CPU" (Shahvarani, Jacobsen) with the unsorted partitions of "PanJoin: A Partition-based
+// Adaptive Stream Join" (Pan, Jacobsen).
 //
 // Insert: one line of keys and one of positions; probe: the keys of one or two leaves; both the way to them.
 // 13-20 bytes a tuple with 32-bit keys.
@@ -194,22 +194,14 @@ class BucketTree {
         const Leaf& operator[](std::uint32_t leaf) const { return slabs_[leaf / kSlab][leaf % kSlab]; }
 
         // The first slab grows, so that few leaves take little memory; from then on slabs are added, early
-        // enough for a window that has grown to its size not to need another, and touched at once.
+        // enough for a window that has grown to its size not to need another.
         void reserve(std::size_t count) {
-            const bool many = !slabs_.empty() && slabs_.back().capacity() == kSlab;
-            while (free_.size() < count + (many ? kSpare : 0)) {
-                const bool grows = slabs_.empty() || slabs_.back().capacity() < kSlab;
-                if (slabs_.empty() || !grows) {
-                    slabs_.reserve(slabs_.size() + 1);
-                    slabs_.emplace_back();
-                }
-                const std::size_t had = slabs_.back().capacity();
-                const std::size_t has = grows ? std::min(kSlab, std::max<std::size_t>(4, had * 4)) : kSlab;
-                const std::size_t before = (slabs_.size() - 1) * kSlab;
-                free_.reserve(before + has);
-                slabs_.back().reserve(has, had);
-                if (has == kSlab) touch(slabs_.back());
-                for (std::size_t i = has; i-- > had;) free_.push_back(static_cast<std::uint32_t>(before + i));
+            while (free_.size() < count) grow();
+            if (slabs_.back().capacity() < kSlab || free_.size() >= kSpare) return;
+            try {
+                grow();
+            } catch (const std::bad_alloc&) {
+                // There are enough for now.
             }
         }
 
@@ -232,11 +224,19 @@ class BucketTree {
         static constexpr std::size_t kSlab = sizeof(Key) == 4 ? 4096 : 8192;  // one huge page, or three
         static_assert(kSlab * sizeof(Leaf) % kHugePage == 0);
         static constexpr std::size_t kSpare = kSlab / 8;
-        static constexpr std::size_t kPage = 4096;
 
-        static void touch(Buffer<Leaf>& slab) {
-            auto* bytes = reinterpret_cast<volatile std::byte*>(slab.data());
-            for (std::size_t at = 0; at < slab.bytes(); at += kPage) bytes[at] = bytes[at];
+        void grow() {
+            const bool adds = slabs_.empty() || slabs_.back().capacity() == kSlab;
+            if (adds) {
+                slabs_.reserve(slabs_.size() + 1);
+                slabs_.emplace_back();
+            }
+            const std::size_t had = slabs_.back().capacity();
+            const std::size_t before = (slabs_.size() - 1) * kSlab;
+            const std::size_t has = before ? kSlab : std::min(kSlab, std::max<std::size_t>(4, had * 4));
+            free_.reserve(before + has);
+            slabs_.back().reserve(has, had);
+            for (std::size_t i = has; i-- > had;) free_.push_back(static_cast<std::uint32_t>(before + i));
         }
 
         std::vector<Buffer<Leaf>> slabs_;

@@ -1,6 +1,6 @@
 // Nested loop: the window as it is, scanned whole by every probe. The baseline of "Parallel Index-based
-// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen), and the best choice for windows of a few dozen
-// tuples. Insert and forget O(1), probe O(w) at a vector's width of entries per step, 8-12 bytes a tuple.
+// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen), and what other indexes are checked against.
+// Insert and forget O(1), probe O(w) at a vector's width of entries per step, 8-12 bytes a tuple.
 #pragma once
 
 #include "fifo.hpp"

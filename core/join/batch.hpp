@@ -24,6 +24,7 @@ class BatchSorter {
     // for: one task for each entry.
     void sort_both(const Entry<Key>* entries, std::size_t count, Buffer<Entry<Key>>& by_key,
                    std::uint32_t* order) {
+        if (count == 0) return;
         numbered_.reserve(count);
         for (std::size_t i = 0; i < count; ++i)
             numbered_[i] = {entries[i].key, static_cast<std::uint32_t>(i)};

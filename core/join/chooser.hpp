@@ -4,7 +4,7 @@
 // large window gets arrivals by the hundred thousand, and where partners are many and only counted: there one
 // search tells a whole range. The figures are in docs/indexes.md. The chooser looks once for each window that
 // has passed and changes its mind only when it would have done so twice in a row: moving the window into
-// another structure costs about as much as inserting it anew.
+// another structure costs a sort and about as much as inserting it anew.
 #pragma once
 
 #include "../engine.hpp"
@@ -18,26 +18,32 @@ class Chooser {
     IndexKind kind() const { return kind_; }
     std::uint64_t changes() const { return changes_; }
 
-    // Notes a push: its arrivals, in how many groups they went through the join, their matches, whether
-    // these were listed or only counted, and how many tuples both windows hold. Returns whether the index is
-    // to be changed to kind().
-    bool note(std::uint64_t arrivals, std::uint64_t groups, std::uint64_t matches, bool listed,
+    // Notes a push: its arrivals, how many of them may go through the join together, their matches, whether
+    // these were listed or only counted, and how many positions both windows hold. Returns whether the index
+    // is to be changed to wanted().
+    bool note(std::uint64_t arrivals, std::uint64_t together, std::uint64_t matches, bool listed,
               std::uint64_t live) {
+        if (arrivals == 0) return false;
+        ++pushes_;
         arrivals_ += arrivals;
-        groups_ += groups;
+        together_ += together;
         matches_ += matches;
         counted_ += listed ? 0 : arrivals;
         if (arrivals_ < std::max(live, kLeast)) return false;
-        seen_ = {arrivals_ / groups_, static_cast<double>(matches_) / static_cast<double>(arrivals_), live,
+        seen_ = {together_ / pushes_, static_cast<double>(matches_) / static_cast<double>(arrivals_), live,
                  2 * counted_ > arrivals_};
-        groups_ = arrivals_ = matches_ = counted_ = 0;
-        const IndexKind wanted = choose(seen_);
-        const bool again = wanted == wanted_;
-        wanted_ = wanted;
-        if (wanted == kind_ || !again) return false;
-        kind_ = wanted;
+        pushes_ = arrivals_ = together_ = matches_ = counted_ = 0;
+        const IndexKind before = wanted_;
+        wanted_ = choose(seen_);
+        return wanted_ != kind_ && wanted_ == before;
+    }
+
+    IndexKind wanted() const { return wanted_; }
+
+    // The index was changed to wanted().
+    void changed() {
+        kind_ = wanted_;
         ++changes_;
-        return true;
     }
 
     std::string why() const {
@@ -52,7 +58,7 @@ class Chooser {
 
   private:
     static constexpr std::uint64_t kLeast = 4096;     // arrivals that are looked at together
-    static constexpr std::uint64_t kLarge = 1 << 17;  // a group that leaves the cache
+    static constexpr std::uint64_t kLarge = 1 << 17;  // arrivals that leave the cache
     static constexpr double kMany = 256;              // partners whose counting by ranges pays
 
     struct Seen {
@@ -63,7 +69,7 @@ class Chooser {
     };
 
     static IndexKind choose(const Seen& seen) {
-        const bool whole = seen.group >= kLarge && seen.group >= seen.live / 16;
+        const bool whole = seen.group >= kLarge && seen.group >= seen.live / 4;
         const bool ranges = seen.counted && seen.partners >= kMany && seen.group >= seen.live / 32;
         return whole || ranges ? IndexKind::bi_sort : IndexKind::bucket_tree;
     }
@@ -71,7 +77,8 @@ class Chooser {
     IndexKind kind_ = kFirst;
     IndexKind wanted_ = kFirst;
     std::uint64_t changes_ = 0;
-    std::uint64_t groups_ = 0, arrivals_ = 0, matches_ = 0, counted_ = 0;  // since the last look
+    // Since the last look.
+    std::uint64_t pushes_ = 0, arrivals_ = 0, together_ = 0, matches_ = 0, counted_ = 0;
     Seen seen_{};
 };
 

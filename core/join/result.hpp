@@ -15,15 +15,19 @@ class ResultWriter {
     template <class Key>
     std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places, MatchList& matches,
                         Pairs* pairs, std::uint64_t* ends = nullptr, std::size_t arrivals = 0) {
-        if (pairs) {
-            pairs->reserve(matches.size() + kFew);
-            matches.pad(kFew);
-        }
         std::uint64_t total = 0;
         std::size_t ended = 0;
         const auto end_until = [&](std::size_t arrival) {
             for (; ends && ended < arrival; ++ended) ends[ended] = pairs->size();
         };
+        if (matches.size() == 0) {
+            end_until(arrivals);
+            return 0;
+        }
+        if (pairs) {
+            pairs->reserve(matches.size() + kFew);
+            matches.pad(std::max(kFew, kBlock));
+        }
         for (std::size_t i = 0; i < count;) {
             if (i + kAhead < count) {
                 const std::uint32_t* next = matches.data() + tasks[i + kAhead].found_from;

@@ -161,8 +161,8 @@ class SerialJoin final : public Engine {
         late_.clear();
         finals_.clear();
         read_from_ = read_to_ = 0;
-        std::uint64_t found = 0, groups = 0;
-        for (std::size_t start = 0; start < batch.size; ++groups) {
+        std::uint64_t found = 0;
+        for (std::size_t start = 0; start < batch.size;) {
             const std::size_t count = std::min(group_size(), batch.size - start);
             admit(batch, start, count);
             found += find(start, count);
@@ -172,8 +172,9 @@ class SerialJoin final : public Engine {
         window_.let_pass();
         renumber();
         matches_ += found;
-        if (spec_.automatic && chooser_.note(batch.size, groups, found, listed, live())) change_index();
         broken_ = false;
+        const std::uint64_t together = std::min<std::uint64_t>({batch.size, spec_.group, live() / 2});
+        if (spec_.automatic && chooser_.note(batch.size, together, found, listed, live())) change_index();
         return found;
     }
 
@@ -183,22 +184,29 @@ class SerialJoin final : public Engine {
         return make_(spec);
     }
 
-    // Moves the windows into an index of the kind that the chooser wants.
+    // Moves the windows into an index of the kind that the chooser wants; where there is no memory for both,
+    // the old one stays.
     void change_index() {
-        std::unique_ptr<Indexes<Key>> indexes = make_of(chooser_.kind());
-        for (const Side side : kSides) {
-            const int i = static_cast<int>(side);
-            std::vector<Entry<Key>> entries;
-            indexes_->list(i, entries);
-            const std::uint32_t first = low_bits(window_.first(side));
-            std::erase_if(entries, [&](const Entry<Key>& entry) { return before(entry.value, first); });
-            std::sort(entries.begin(), entries.end(),
-                      [](const Entry<Key>& a, const Entry<Key>& b) { return before(a.value, b.value); });
-            for (std::size_t start = 0; start < entries.size(); start += kLoad)
-                indexes->insert(i, entries.data() + start, std::min(kLoad, entries.size() - start));
+        try {
+            std::unique_ptr<Indexes<Key>> indexes = make_of(chooser_.wanted());
+            for (const Side side : kSides) {
+                const int i = static_cast<int>(side);
+                std::vector<Entry<Key>> entries;
+                entries.reserve(window_.next(side) - window_.first(side));
+                indexes_->list(i, entries);
+                const std::uint32_t first = low_bits(window_.first(side));
+                std::erase_if(entries, [&](const Entry<Key>& entry) { return before(entry.value, first); });
+                Buffer<Entry<Key>> sorting;
+                radix_sort(entries.data(), entries.size(), sorting,
+                           [&](const Entry<Key>& entry) { return entry.value - first; });
+                for (std::size_t start = 0; start < entries.size(); start += kLoad)
+                    indexes->insert(i, entries.data() + start, std::min(kLoad, entries.size() - start));
+            }
+            indexes->forget(low_bits(window_.first(Side::left)), low_bits(window_.first(Side::right)));
+            indexes_ = std::move(indexes);
+            chooser_.changed();
+        } catch (const std::bad_alloc&) {
         }
-        indexes_ = std::move(indexes);
-        forget();
     }
 
     // Whether 0, 1 or 2 for both means this side; a self-join has only one.

@@ -225,4 +225,54 @@ TEST(memory_of_a_join_runs_out) {
     for (const IndexKind kind : kAllKinds) check_join(kind);
 }
 
+// A join that cannot exchange its index keeps the one that it has, and loses nothing.
+TEST(memory_for_an_exchange_runs_out) {
+    testing::Random random(3);
+    Stream stream;
+    for (std::int64_t i = 0; i < 30000; ++i) {
+        stream.sides.push_back(random() & 1);
+        stream.keys.push_back(static_cast<std::int32_t>(testing::below(random, 60)));
+    }
+    JoinSpec spec = make_spec(IndexKind::b_tree, WindowKind::rows, 4096);
+    spec.on[0].ranges = {{bound(-20), bound(20)}};
+    spec.window.left = spec.window.right = 800;
+    spec.automatic = true;
+    constexpr std::size_t kPush = 2000;
+    // Counts the matches of each push. Memory fails in push `failing` at allocation `at`.
+    const auto run = [&](std::size_t failing, std::uint64_t at, std::vector<std::uint64_t>& counts) {
+        const auto engine = make_engine(spec, Level::portable);
+        std::vector<std::uint64_t> changes;
+        for (std::size_t push = 0; push * kPush < stream.keys.size(); ++push) {
+            const Column keys{stream.keys.data() + push * kPush, nullptr};
+            const Batch batch{stream.sides.data() + push * kPush, &keys, nullptr, nullptr, kPush};
+            std::uint64_t count = 0;
+            {
+                const FailingAllocations allocations(push == failing ? at : 0);
+                count = engine->push(batch, nullptr);
+            }
+            counts.push_back(count);
+            changes.push_back(engine->index().changes);
+        }
+        engine->check();
+        return changes;
+    };
+    std::vector<std::uint64_t> expected;
+    const auto changes = run(0, 0, expected);
+    const auto exchange = static_cast<std::size_t>(
+        std::find(changes.begin(), changes.end(), std::uint64_t{1}) - changes.begin());
+    CHECK(exchange + 2 < changes.size());
+    int stayed = 0;
+    for (std::uint64_t at = 1; at < 200; ++at) {
+        std::vector<std::uint64_t> counts;
+        try {
+            const auto seen = run(exchange, at, counts);
+            stayed += seen[exchange] == 0;
+        } catch (const std::bad_alloc&) {
+            continue;  // the push itself needed it
+        }
+        CHECK(counts == expected);
+    }
+    CHECK(stayed > 0);
+}
+
 SLIDEJOIN_TARGET_END

@@ -130,6 +130,21 @@ TEST(the_index_is_exchanged_without_a_trace) {
     }
 }
 
+// Nothing is there to be met, nothing to be inserted on the other side.
+TEST(a_batch_of_one_side) {
+    const Input input = make_input(100, 4, 1000000);
+    for (const Level level : kLevels)
+        for (const IndexKind index : kIndexes) {
+            if (!supported(level)) continue;
+            const auto engine = make_engine(join(index, rows(40, 40), -2, 2, false, 4096), level);
+            const Column keys{input.keys.data(), nullptr};
+            Pairs pairs;
+            CHECK_EQUAL(engine->push({input.sides.data(), &keys, nullptr, nullptr, 100}, &pairs), 0u);
+            CHECK_EQUAL(pairs.size(), 0u);
+            engine->check();
+        }
+}
+
 TEST(all_levels_indexes_windows_and_groups) {
     const Input input = make_input(700, 1);
     const WindowSpec windows[] = {rows(40, 40), rows(3, 90), rows(1000, 1000), within(30)};
