@@ -100,7 +100,7 @@ def test_large_batches_become_runs():
 
 @pytest.mark.skipif(not LONG, reason="the one before takes the same way; make test-long")
 def test_large_batches_become_runs_in_event_time():
-    large_batches_become_runs(sj.interval(2**20, 2**20, time="t", lateness=1000), steps=20)
+    large_batches_become_runs(sj.interval(2**19, 2**19, time="t", lateness=1000), steps=20)
 
 
 def large_batches_become_runs(window, steps):
