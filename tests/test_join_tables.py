@@ -282,3 +282,17 @@ def test_equal_hashes_of_texts_are_compared(monkeypatch):
     for op, how in itertools.product(("equal", "not_equal"), HOWS):
         spec = replace(BASE, on=(Condition(op, "string"),), how=how)
         assert found_by_join(spec, spec_rows) == from_reference(spec, spec_rows)
+
+
+def test_semi_joins_stop_at_the_first_partner():
+    """Each row has 200,000 candidates: testing them all would take minutes."""
+    count = 200_000
+    left = pa.table({"s": ["a"] * count, "x": np.zeros(count, np.int64)})
+    right = pa.table({"s": ["a"] * count, "x": np.arange(count) + 1})
+    found = sj.join(left, right, sj.equal("s") & sj.less("x"), "left_semi")
+    assert found.equals(left)
+
+
+def test_keys_without_a_type_are_refused_with_a_cure():
+    with pytest.raises(sj.SchemaError, match="give the column one"):
+        sj.join({"x": []}, {"x": [None]}, sj.band("x", within=1))

@@ -47,7 +47,7 @@ class Chooser {
     }
 
     std::string why() const {
-        if (!seen_.group) return "nothing has been seen yet";
+        if (!seen_.group) return "too little has been seen yet";
         char text[200];
         std::snprintf(
             text, sizeof text, "%llu arrivals at a time, windows of %llu tuples, %.3g partners each%s",

@@ -138,6 +138,7 @@ class TablesJoin {
   private:
     static constexpr std::size_t kProbed = std::size_t{1} << 16;  // left rows whose parts are found together
     static constexpr std::size_t kAhead = 16;
+    static constexpr std::uint32_t kFirst = 128;  // candidates that are tested together for the first partner
 
     // Threads are not worth their start for fewer rows.
     static std::size_t workers_for(const TablesSpec& spec, const Batch& left, const Batch& right) {
@@ -286,7 +287,27 @@ class TablesJoin {
         }
 
       private:
+        // Whether a row has a partner: candidates are tested a few at a time, until one is found.
+        bool has_partner(std::size_t i, const Part* parts, std::size_t width) {
+            found_.reserve(kFirst);
+            for (std::size_t k = 0; k < width; ++k)
+                for (std::uint32_t done = 0; done < parts[k].count; done += kFirst) {
+                    const std::size_t some = std::min(kFirst, parts[k].count - done);
+                    if (filters_.empty()) return true;
+                    std::copy_n(join_.run_.rows.data() + parts[k].from + done, some, found_.data());
+                    Task<Key> task{};
+                    task.arrival = static_cast<std::uint32_t>(i);
+                    filters_.begin(task);
+                    if (filters_.test(found_.data(), some)) return true;
+                }
+            return false;
+        }
+
         void probe_row(std::size_t row, std::size_t i, const Part* parts, std::size_t width) {
+            if (!pairs_) {
+                matched_[row] = has_partner(i, parts, width);
+                return;
+            }
             std::size_t count = 0;
             for (std::size_t k = 0; k < width; ++k) {
                 found_.reserve(count + parts[k].count, count);
@@ -298,10 +319,6 @@ class TablesJoin {
                 task.arrival = static_cast<std::uint32_t>(i);
                 filters_.begin(task);
                 count = filters_.test(found_.data(), count);
-            }
-            if (!pairs_) {
-                matched_[row] = count > 0;
-                return;
             }
             if (!count) return;
             join_.found_ += count;

@@ -237,7 +237,7 @@ class NumericJoin:
     ) -> tuple[NDArray[np.uint8] | None, NDArray[Any], NDArray[np.int64] | None, NDArray[np.bool_] | None]:
         """The arrays in the form that the core reads; refuses what would lose or change a value."""
         if keys is None:
-            how = "a self-join takes push(None, keys)" if self._spec.self_join else "call push(sides, keys)"
+            how = "a self-join takes (None, keys)" if self._spec.self_join else "expected (sides, keys)"
             raise SchemaError(f"keys is missing; {how}")
         side_array = None if self._spec.self_join else sides_of(sides)
         key_array = column("keys", keys, self._spec.key)

@@ -372,6 +372,13 @@ class WindowJoin:
         with self._turn(open_only=False):
             return self._stats()
 
+    @property
+    def index(self) -> str | None:
+        """The name of the index in use, once the types of the keys are known with the first batch."""
+        with self._turn(open_only=False):
+            engine = self._live.engine
+            return engine.native.index()[0] if engine else None
+
     def explain(self) -> Explanation:
         """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
         with self._turn(open_only=False):

@@ -68,7 +68,8 @@ def common_type(pair: str, left: pa.DataType, right: pa.DataType) -> pa.DataType
     kind, other = family(left), family(right)
     if kind is None or other is None:
         wrong = left if kind is None else right
-        raise SchemaError(f"{pair} cannot be compared: keys of type {wrong} are not supported")
+        hint = ": no value says which type is meant; give the column one" if pa.types.is_null(wrong) else ""
+        raise SchemaError(f"{pair} cannot be compared: keys of type {wrong} are not supported{hint}")
     if kind != other:
         mend = "give the naive one a zone" if kind.split()[-1] == other.split()[-1] else "cast one of them"
         raise SchemaError(f"{pair} cannot be compared: {kind} with {other}; {mend}")
