@@ -1,8 +1,8 @@
 """The join of two whole tables: no window and no stream, all rows of both sides at once.
 
 The conditions, types, join types and names are those of :class:`slidejoin.WindowJoin`, by the same code. The
-core sorts both sides by what a window would index and merges them (``core/join/tables.hpp``); rows that it
-finds by the hash of a text are compared here, and the rows of an outer join without a partner are put in.
+core sorts both sides by what a window would index and merges them (``core/join/tables.hpp``). Text is
+numbered here, alike in both tables, and the rows of an outer join without a partner are put in.
 """
 
 import os
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from slidejoin.columns import Picks, take_once
 from slidejoin.errors import CapacityError, SpecError
-from slidejoin.keys import BoundKey, bind
-from slidejoin.native import native_pairs
+from slidejoin.keys import COMPARISONS, BoundKey, bind
+from slidejoin.native import Ranges, native_pairs
 from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
 from slidejoin.result import output_schema, result_table
@@ -144,11 +144,11 @@ def _rows_of(
     tables: Sequence[pa.Table], chosen: Plan, how: str, workers: int, limit: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers of the left and the right rows of a result; -1 for no partner."""
-    verified = [key for key in chosen.keys if key.verify is not None]
-    pairs = how not in LEFT_ONLY or bool(verified)
+    pairs = how not in LEFT_ONLY
+    keys = [_columns(tables, key) for key in chosen.keys]
     found = native_pairs(
-        [(key.key.name, key.ranges) for key in chosen.keys],
-        [[key.extract(table, side) for key in chosen.keys] for side, table in enumerate(tables)],
+        [(key.key.name, ranges) for key, (ranges, _) in zip(chosen.keys, keys, strict=True)],
+        [[columns[side] for _, columns in keys] for side in (0, 1)],
         equalities=chosen.equalities,
         banded=chosen.banded,
         pairs=pairs,
@@ -159,14 +159,9 @@ def _rows_of(
     if not pairs:
         return _chosen(found[0].view(np.bool_), how)
     left, right = found
-    for key in verified:
-        equal = _equal(tables, key, left, right)
-        left, right = left[equal], right[equal]
     if how == "inner":
         return left, right
     matched = [_flags(len(table), numbers) for table, numbers in zip(tables, (left, right), strict=True)]
-    if how in LEFT_ONLY:
-        return _chosen(matched[0], how)
     if how in ("left", "full"):
         alone = np.flatnonzero(~matched[0])
         places = np.searchsorted(left, alone)
@@ -188,17 +183,23 @@ def _flags(size: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
     return flags
 
 
-def _equal(
-    tables: Sequence[pa.Table], key: BoundKey, left: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Which of the pairs that were found by hashes hold for the values."""
-    values = []
-    for table, name, numbers in zip(tables, (key.left, key.right), (left, right), strict=True):
-        column = take_once(table.column(name), table.schema.field(name), Picks(numbers, None))
-        values.append(plain_text(column, key.common))
-    compare = pc.equal if key.verify == "equal" else pc.not_equal
-    equal: NDArray[np.bool_] = compare(*values).to_numpy()
-    return equal
+def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tuple[NDArray[Any], Any]]]:
+    """The ranges of a condition and the keys of both tables. Text is numbered, alike in both."""
+    if key.verify is None:
+        return key.ranges, [key.extract(table, side) for side, table in enumerate(tables)]
+    texts = [
+        plain_text(table.column(name), key.common)
+        for table, name in zip(tables, (key.left, key.right), strict=True)
+    ]
+    chunks = [chunk for text in texts for chunk in text.chunks]
+    together = pa.chunked_array(chunks, key.common).combine_chunks()
+    numbers = pc.dictionary_encode(together).indices if len(together) else pa.array([], pa.int32())
+    columns = []
+    for start, text in zip((0, len(texts[0])), texts, strict=True):
+        part = numbers.slice(start, len(text))
+        nulls = part.is_null().to_numpy(zero_copy_only=False) if part.null_count else None
+        columns.append((part.fill_null(0).to_numpy(zero_copy_only=False).astype(key.key), nulls))
+    return COMPARISONS[key.op], columns
 
 
 def _picks(numbers: Sequence[NDArray[np.int64]], how: str) -> Iterator[Picks]:

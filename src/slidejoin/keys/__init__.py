@@ -37,7 +37,7 @@ _NEXT: Bound = ("step", 1)
 _PREVIOUS: Bound = ("step", -1)
 
 # Where the right key of a match lies, by the left key.
-_COMPARISONS: dict[str, Ranges] = {
+COMPARISONS: dict[str, Ranges] = {
     "equal": ((_SAME, _SAME),),
     "not_equal": ((_OPEN, _PREVIOUS), (_NEXT, _OPEN)),
     "less": ((_NEXT, _OPEN),),
@@ -141,11 +141,11 @@ def _bind_key(conjunct: Conjunct, left: pa.DataType, right: pa.DataType) -> Boun
                 f"{conjunct.op} on {pair}: text and binary have no order here; use equal or not_equal"
             )
         verify = conjunct.op
-        ranges = _COMPARISONS["equal"] if verify == "equal" else ((_OPEN, _OPEN),)
+        ranges = COMPARISONS["equal"] if verify == "equal" else ((_OPEN, _OPEN),)
     elif conjunct.ranges:
         ranges = _band_ranges(conjunct, pair, common, key)
     else:
-        ranges = _COMPARISONS[conjunct.op]
+        ranges = COMPARISONS[conjunct.op]
     return BoundKey(conjunct.left, conjunct.right, conjunct.op, key, common, ranges, verify)
 
 
