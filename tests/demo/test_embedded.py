@@ -106,5 +106,5 @@ def test_summary_shows_the_figures():
     summary.print(console)
     text = console.file.getvalue()
     assert f"{summary.stats['matches']:,}" in text
-    for figure in ("3,000", "p50", "p99", "max", "MB", slidejoin.isa.current(), "b-tree"):
+    for figure in ("3,000", "p50", "p99", "max", "MB", slidejoin.isa.current(), "bucket-tree"):
         assert figure in text

@@ -73,7 +73,7 @@ def run(setup: Setup, console: Console) -> Summary:
     return Summary(
         setup=setup,
         stats=join.stats,
-        index=join.spec.index,
+        index=join.index,
         latencies=np.array(latencies),
         checked_rows=sum(pushed.stop - pushed.start for pushed in sample),
         failure=find_failure(setup, streams, sample, join, matches),
