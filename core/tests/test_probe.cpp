@@ -149,6 +149,34 @@ static void check_comparisons(std::vector<User> keys) {
             }
 }
 
+// Many at once are what each is alone.
+TEST(many_narrow_integers) {
+    using Limits = std::numeric_limits<std::int32_t>;
+    std::vector<std::uint32_t> keys;
+    std::vector<std::uint8_t> sides;
+    for (const std::int32_t key :
+         {Limits::min(), Limits::min() + 1, -1, 0, 1, Limits::max() - 1, Limits::max()})
+        for (const std::uint8_t side : {0, 1}) {
+            keys.push_back(encode(key));
+            sides.push_back(side);
+        }
+    const Bound open{BoundKind::none, 0, 0, 0.0};
+    const __int128 far = static_cast<__int128>(1) << 33;
+    const Bound bounds[] = {open,    sum(0),   sum(1),    sum(-1),  sum(-10),
+                            sum(10), sum(far), sum(-far), step(-1), step(1)};
+    for (const Bound& lower : bounds)
+        for (const Bound& upper : bounds) {
+            const Band<std::int32_t> band({lower, upper});
+            std::vector<Interval<std::uint32_t>> found(keys.size());
+            band.partners({sides.data(), Side::left}, keys.data(), keys.size(), found.data());
+            for (std::size_t i = 0; i < keys.size(); ++i) {
+                const auto alone = band.partners(Side{sides[i]}, keys[i]);
+                CHECK(found[i].empty() == alone.empty());
+                CHECK(alone.empty() || (found[i].low == alone.low && found[i].high == alone.high));
+            }
+        }
+}
+
 TEST(comparisons) {
     const double tiny = std::numeric_limits<double>::denorm_min(),
                  inf = std::numeric_limits<double>::infinity();

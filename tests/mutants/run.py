@@ -69,7 +69,7 @@ TESTS = {
     "test_plans": list(STRUCTURES),
     "test_tables": [],
 }
-TABLES = {"test_tables"}  # need the join of tables
+TABLES = {"test_tables"}  # need the join of tables, on the portable copy
 WHOLE_JOIN = {"test_engine", "test_plans"}  # need the driver, too; they run on the portable copy
 
 LEVELS = {0: "portable", 1: "avx2", 2: "avx512"}
@@ -307,7 +307,7 @@ class Runner:
     def level_of(self, mutant: Mutant, test: str) -> int:
         if mutant.level is not None:
             return mutant.level
-        return 0 if test in WHOLE_JOIN else max(self.levels - {1})
+        return 0 if test in WHOLE_JOIN | TABLES else max(self.levels - {1})
 
     def needs(self, mutants: list[Mutant]) -> list[tuple[str, int]]:
         runnable = [mutant for mutant in mutants if mutant.level is None or mutant.level in self.levels]
