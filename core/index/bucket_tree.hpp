@@ -93,21 +93,15 @@ class BucketTree {
         Slot slots[kGroup];
         locate(count, slots, [&](std::size_t i) { return tasks[order[i]].interval.low; });
         for (std::size_t i = 0; i < count; ++i) fetch_keys(slots[i]);
-        if (directory_.leaves() < kManyLeaves) {
-            for (std::size_t i = 0; i < count; ++i) {
-                Task<Key>& task = tasks[order[i]];
-                matches.begin(task);
-                scan(slots[i], task.interval, task.visible, matches);
-                task.found_to = matches.size();
-            }
-            return;
-        }
+        // In a large tree all keys come first, so that only those positions are fetched that are asked for.
         std::uint64_t chosen[kGroup];
-        for (std::size_t i = 0; i < count; ++i) chosen[i] = choose(slots[i], tasks[order[i]].interval);
+        const bool large = directory_.leaves() >= kManyLeaves;
+        for (std::size_t i = 0; large && i < count; ++i)
+            chosen[i] = choose(slots[i], tasks[order[i]].interval);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
             matches.begin(task);
-            if (inside_one(slots[i], task.interval))
+            if (large && inside_one(slots[i], task.interval))
                 matches.among(leaves_[slots[i].leaf()].positions, chosen[i], task.visible);
             else scan(slots[i], task.interval, task.visible, matches);
             task.found_to = matches.size();

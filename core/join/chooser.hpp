@@ -47,11 +47,11 @@ class Chooser {
     }
 
     std::string why() const {
-        if (!seen_.group) return "too little has been seen yet";
+        if (!seen_.together) return "too little has been seen yet";
         char text[200];
         std::snprintf(
             text, sizeof text, "%llu arrivals at a time, windows of %llu tuples, %.3g partners each%s",
-            static_cast<unsigned long long>(seen_.group), static_cast<unsigned long long>(seen_.live),
+            static_cast<unsigned long long>(seen_.together), static_cast<unsigned long long>(seen_.live),
             seen_.partners, seen_.counted ? ", counted" : "");
         return text;
     }
@@ -62,15 +62,15 @@ class Chooser {
     static constexpr double kMany = 256;              // partners whose counting by ranges pays
 
     struct Seen {
-        std::uint64_t group;
+        std::uint64_t together;
         double partners;
         std::uint64_t live;
         bool counted;
     };
 
     static IndexKind choose(const Seen& seen) {
-        const bool whole = seen.group >= kLarge && seen.group >= seen.live / 4;
-        const bool ranges = seen.counted && seen.partners >= kMany && seen.group >= seen.live / 32;
+        const bool whole = seen.together >= kLarge && seen.together >= seen.live / 4;
+        const bool ranges = seen.counted && seen.partners >= kMany && seen.together >= seen.live / 32;
         return whole || ranges ? IndexKind::bi_sort : IndexKind::bucket_tree;
     }
 

@@ -206,6 +206,7 @@ class SerialJoin final : public Engine {
             indexes_ = std::move(indexes);
             chooser_.changed();
         } catch (const std::bad_alloc&) {
+            // It is asked again after the next window.
         }
     }
 

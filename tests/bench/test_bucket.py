@@ -1,33 +1,20 @@
 """The benchmark of the bucket-tree in its smallest form, and the streams that its programs make."""
 
-import math
 import re
 
 import pytest
+from bench.programs import ABSL, PROGRAM, check_lines, needs_absl, needs_programs
 
 from slidejoin import isa
 from slidejoin.bench import BENCHMARKS, bucket, indexes, numpy_peer, peer, race
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import StateError
 
-PROGRAM = peer.program(peer.checkout())
-ABSL = PROGRAM is not None and peer.about(PROGRAM)["absl"]
 OVER_ABSL = [">= 6", ">= 4.5", ">= 7", ">= 5", "<= 20", ">= 5", *[">= 2.5"] * 4]
 OTHERS = [">= 0.7", ">= 2", ">= 1.2", ">= 0.55", ">= 0.65", ">= 0.25"]
 NUMPY = [">= 5", ">= 5", ">= 5.5"]
 PAUSES = ["<= 50", "<= 50"]
 KEYS = ("uniform", *bucket.SKEWED, "increasing", "decreasing")
-
-needs_programs = pytest.mark.skipif(PROGRAM is None, reason="needs `make peers`")
-needs_absl = pytest.mark.skipif(not ABSL, reason="needs libabsl-dev and `make peers`")
-
-
-def check_lines(results):
-    assert len({result.what for result in results}) == len(results)
-    for result in results:
-        if result.note is None:
-            assert math.isfinite(result.value), result.what
-            assert result.value > 0, result.what
 
 
 @needs_absl

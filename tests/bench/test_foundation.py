@@ -1,6 +1,7 @@
 """The foundation benchmark in its smallest form, with and without the native programs."""
 
 import pytest
+from bench.programs import needs_programs
 
 from slidejoin.bench import foundation, peer
 from slidejoin.bench.workload import Feed, Workload
@@ -43,7 +44,7 @@ def test_no_checkout_no_program():
     assert peer.about(None) == {"compiler": None, "absl": False}
 
 
-@pytest.mark.skipif(peer.program(peer.checkout()) is None, reason="needs `make peers`")
+@needs_programs
 @pytest.mark.parametrize("structure", ["absl", "slidejoin"])
 def test_native_programs_find_the_same_pairs(structure):
     path = peer.program(peer.checkout())

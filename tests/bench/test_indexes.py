@@ -1,12 +1,12 @@
 """The benchmark of the indexes in its smallest form, its contenders, and the parameters in the document."""
 
 import doctest
-import math
 import pathlib
 import re
 
 import numpy as np
 import pytest
+from bench.programs import ABSL, PROGRAM, check_lines, needs_absl, needs_programs
 from typer.testing import CliRunner
 
 from slidejoin.bench import BENCHMARKS, index_claims, indexes, numpy_peer, peer, race
@@ -16,20 +16,7 @@ from slidejoin.errors import StateError
 from slidejoin.index import PARAMETERS
 from slidejoin.numeric import NumericJoin
 
-PROGRAM = peer.program(peer.checkout())
-ABSL = PROGRAM is not None and peer.about(PROGRAM)["absl"]
 TARGETS = [">= 1.6", ">= 1.8", ">= 1.8", ">= 1.3", ">= 3", ">= 4", ">= 10"]
-
-needs_programs = pytest.mark.skipif(PROGRAM is None, reason="needs `make peers`")
-needs_absl = pytest.mark.skipif(not ABSL, reason="needs libabsl-dev and `make peers`")
-
-
-def check_lines(results):
-    assert len({result.what for result in results}) == len(results)
-    for result in results:
-        if result.note is None:
-            assert math.isfinite(result.value), result.what
-            assert result.value > 0, result.what
 
 
 @needs_absl

@@ -33,18 +33,12 @@ CORE = ROOT / "core"
 CACHE = ROOT / "build" / "mutants"
 RESULTS = HERE / "RESULTS.md"
 
-# The structures of the core: kind, class template, header.
+# The structures of the core, as CMake has them: kind, class template, header.
 STRUCTURES = {
-    "nested_loop": ("NestedLoop", "nested_loop"),
-    "b_tree": ("BPlusTree", "bplus_tree"),
-    "b_chain": ("BChain", "chain"),
-    "ib_chain": ("IbChain", "chain"),
-    "im_tree": ("ImTree", "im_tree"),
-    "pim_tree": ("PimTree", "pim_tree"),
-    "rap_table": ("RapTable", "rap_table"),
-    "wib_tree": ("WibTree", "wib_tree"),
-    "bi_sort": ("BiSort", "bi_sort"),
-    "bucket_tree": ("BucketTree", "bucket_tree"),
+    kind: (template, header)
+    for kind, template, header in re.findall(
+        r"^  (\w+):(\w+):(\w+)\)?$", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE
+    )
 }
 
 # Which structures a test file asks for by their kind; the others are not even compiled.

@@ -5,20 +5,20 @@ matches a probe. Whatever is compared on the same arrivals must find the same pa
 Ratios are speeds; a line without a target is information.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from statistics import median
 
 from slidejoin import isa
 from slidejoin.bench.foundation import Agreement, Answer
-from slidejoin.bench.indexes import Say, report
+from slidejoin.bench.indexes import Say, alternated, full_numpy, report
 from slidejoin.bench.indexes import Sizes as TableSizes
-from slidejoin.bench.measure import alternate, rates, ratios
+from slidejoin.bench.measure import rates, ratios
 from slidejoin.bench.numpy_peer import NUMPY_JOINS
 from slidejoin.bench.peer import Peer
 from slidejoin.bench.race import Contender, Programs, absl, ours, race
 from slidejoin.bench.report import Report, Result, Target, measured, missing
-from slidejoin.bench.tables import Following, NumericPushes, Stream, numeric_run
+from slidejoin.bench.tables import NumericPushes
 from slidejoin.bench.workload import Workload, power
 
 GROUP = 16
@@ -246,44 +246,19 @@ def _over_numpy(sizes: Sizes, _: Programs, say: Say) -> Iterable[Result]:
             index: workload.join(index, batch) for index in ("auto", "bucket-tree", "bi-sort")
         }
         indexes = list(joins)
-        joins |= {name: _numpy(name, workload) for name in NUMPY_JOINS}
-        heat = _turns(joins, workload, workload.warm, sizes.heat, batch, rounds=1, warmups=0)
+        filling = max(window // 16, 2)  # batches so large that filling does not take long
+        joins |= {name: full_numpy(name, workload, filling) for name in NUMPY_JOINS}
+        heat = alternated(joins, workload, sizes.heat, batch, rounds=1, warmups=0)
         fastest = min(heat[name][0] for name in NUMPY_JOINS)
         peers = [name for name in NUMPY_JOINS if heat[name][0] < 3 * fastest]
         left = {name: joins[name] for name in (*indexes, *peers)}
-        samples = _turns(left, workload, workload.warm + sizes.heat, sizes.tuples, batch, sizes.rounds)
+        start = workload.warm + sizes.heat
+        samples = alternated(left, workload, sizes.tuples, batch, sizes.rounds, start)
         own, other = (min(names, key=lambda name: median(samples[name])) for names in (indexes, peers))
         yield measured(what, ratios(samples[other], samples[own]), "x", Target(">=", limit))
         for name in left:
             label = f"NumPy, {name}" if name in peers else f"{name}, from Python"
             yield measured(f"{label}, {shape}", rates(samples[name], sizes.tuples), "M tuples/s")
-
-
-def _numpy(name: str, workload: Workload) -> NumericPushes:
-    """A join of NumPy whose windows are full, of batches so large that this does not take long."""
-    join: NumericPushes = NUMPY_JOINS[name](workload.window, workload.lower, workload.upper)
-    batch = max(workload.window // 16, 2)
-    for push in Stream(workload).numeric_arrivals(0, workload.warm, batch):
-        join.push(*push)
-    return join
-
-
-def _turns(
-    joins: Mapping[str, NumericPushes],
-    workload: Workload,
-    start: int,
-    tuples: int,
-    batch: int,
-    rounds: int,
-    warmups: int = 1,
-) -> dict[str, list[float]]:
-    """The times of joins that stand at the same arrival, on those that follow it."""
-    cut, agreement = Stream(workload).numeric_arrivals, Agreement()
-    contenders = {
-        name: agreement.contender(numeric_run(join, Following(cut, start, tuples, batch)))
-        for name, join in joins.items()
-    }
-    return alternate(contenders, rounds, warmups)
 
 
 # --- How long a push can take ---

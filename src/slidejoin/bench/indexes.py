@@ -182,18 +182,34 @@ def _counts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     yield measured(what, outcome.speedup("count", "push"), "x", target)
 
 
-def _alternated(
-    joins: Mapping[str, NumericPushes], workload: Workload, tuples: int, push: int, rounds: int
+def alternated(
+    joins: Mapping[str, NumericPushes],
+    workload: Workload,
+    tuples: int,
+    push: int,
+    rounds: int,
+    start: int | None = None,
+    warmups: int = 1,
 ) -> dict[str, list[float]]:
-    """The times of joins whose windows are full, on the same arrivals in pushes of one size."""
-    stream, agreement = Stream(workload), Agreement()
+    """The times of joins on the same arrivals in pushes of one size.
+
+    They go on from arrival ``start``, or from where their windows are just full.
+    """
+    cut, agreement = Stream(workload).numeric_arrivals, Agreement()
+    begin = workload.warm if start is None else start
     contenders = {
-        name: agreement.contender(
-            numeric_run(join, Following(stream.numeric_arrivals, workload.warm, tuples, push))
-        )
+        name: agreement.contender(numeric_run(join, Following(cut, begin, tuples, push)))
         for name, join in joins.items()
     }
-    return alternate(contenders, rounds)
+    return alternate(contenders, rounds, warmups)
+
+
+def full_numpy(name: str, workload: Workload, batch: int) -> NumericPushes:
+    """A join of NumPy whose windows are full."""
+    join: NumericPushes = NUMPY_JOINS[name](workload.window, workload.lower, workload.upper)
+    for push in Stream(workload).numeric_arrivals(0, workload.warm, batch):
+        join.push(*push)
+    return join
 
 
 def _numpy(sizes: Sizes, say: Say) -> Iterable[Result]:
@@ -201,13 +217,10 @@ def _numpy(sizes: Sizes, say: Say) -> Iterable[Result]:
     what = f"bi-sort / NumPy's best, {shape}"
     say(what)
     workload = Workload(sizes.batch, sizes.matches)
-    stream, tuples = Stream(workload), max(sizes.tuples, 2 * sizes.batch)
+    tuples = max(sizes.tuples, 2 * sizes.batch)
     joins: dict[str, NumericPushes] = {"bi-sort": workload.join("bi-sort", group=sizes.batch)}
-    for name, kind in NUMPY_JOINS.items():
-        joins[name] = kind(workload.window, workload.lower, workload.upper)
-        for push in stream.numeric_arrivals(0, workload.warm, sizes.batch):
-            joins[name].push(*push)
-    samples = _alternated(joins, workload, tuples, sizes.batch, sizes.rounds)
+    joins |= {name: full_numpy(name, workload, sizes.batch) for name in NUMPY_JOINS}
+    samples = alternated(joins, workload, tuples, sizes.batch, sizes.rounds)
     best = min(NUMPY_JOINS, key=lambda name: float(np.median(samples[name])))
     yield measured(what, ratios(samples[best], samples["bi-sort"]), "x", Target(">=", 4))
     for name in joins:
@@ -228,7 +241,7 @@ def _every_index(sizes: Sizes, say: Say) -> Iterable[Result]:
         for form, group in (("tuple by tuple", 1), (f"batch {power(sizes.push)}", sizes.push)):
             say(f"every index, {form}, w={power(window)}")
             joins = {name: workload.join(name, group) for name in names}
-            samples = _alternated(joins, workload, tuples, sizes.push, sizes.information_rounds)
+            samples = alternated(joins, workload, tuples, sizes.push, sizes.information_rounds)
             for name, join in joins.items():
                 shape = f"{name}, {form}, w={power(window)}"
                 yield measured(shape, rates(samples[name], tuples), "M tuples/s")
