@@ -6,6 +6,7 @@
 //   select_entries, tally_entries         entries in an interval and visible
 //   lanes_within                          which of up to 64 keys lie in an interval
 //   select_among, tally_among             positions that are chosen and visible
+//   keep_visible                          entries that are visible, moved together
 //   write_few, fill_few                   a few positions in order
 // A select writes relative positions to `out`, which must have room for kBlock more than `count`, and
 // returns how many there are; a tally only counts them.
@@ -24,7 +25,15 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-inline void prefetch(const void* address) { __builtin_prefetch(address); }
+// Spelt out where it can be: GCC takes a function that does nothing but fetch for one without effect, and
+// drops its calls.
+inline void prefetch(const void* address) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
+#else
+    __builtin_prefetch(address);
+#endif
+}
 
 template <std::size_t kBytes>
 inline void prefetch_span(const void* address) {
@@ -147,13 +156,30 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
 #endif
 }
 
+#if SLIDEJOIN_LEVEL < 2
+// Entries whose positions are visible, moved together to the front. Returns how many there are.
+template <class Key>
+inline std::size_t keep_visible(Key* keys, std::uint32_t* positions, std::size_t count, Visible range) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t position = positions[i];
+        keys[kept] = keys[i];
+        positions[kept] = position;
+        kept += range.contains(position);
+    }
+    return kept;
+}
+#endif
+
 // Which of the first `count` keys lie in the interval; kSlots of them, at most 64, are readable.
 template <unsigned kSlots, class Key>
 inline std::uint64_t lanes_within(const Key* keys, std::size_t count, Interval<Key> interval) {
     static_assert(kSlots <= 64 && kSlots % kBlock == 0);
+    // What stands behind the last key is not even read: another block is, once more.
+    const std::size_t last = (count - (count > 0)) / kBlock * kBlock;
     std::uint64_t lanes = 0;
-    for (unsigned i = 0; i < kSlots; i += kBlock)
-        lanes |= std::uint64_t{lanes_inside(keys + i, interval)} << i;
+    for (std::size_t i = 0; i < kSlots; i += kBlock)
+        lanes |= std::uint64_t{lanes_inside(keys + std::min(i, last), interval)} << i;
     return count < 64 ? lanes & ((std::uint64_t{1} << count) - 1) : lanes;
 }
 
@@ -173,7 +199,9 @@ template <class Use>
             static_cast<unsigned>(std::countr_zero(chosen | std::uint64_t{1} << 63)) / kWide;
         for (unsigned i = 0; i < 64 / kWide; ++i) {
             const unsigned lanes = static_cast<unsigned>(chosen >> i * kWide) & ((1u << kWide) - 1);
-            const PositionBlock block(positions + (lanes ? i : first) * kWide, range);
+            unsigned some = 0u - (lanes != 0);
+            __asm__("" : "+r"(some));  // or the compiler makes a branch of it, which is as good as random
+            const PositionBlock block(positions + (first ^ ((first ^ i) & some)) * kWide, range);
             use(block, block.visible() & lanes);
         }
     }

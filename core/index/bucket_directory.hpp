@@ -16,12 +16,13 @@ template <class Key>
 class BucketDirectory {
   public:
     static constexpr unsigned kSlots = 32;
+    static constexpr unsigned kCountBits = 7;
+    static constexpr std::uint32_t kMaxLeaves = std::uint32_t{1} << (32 - kCountBits);
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
     struct alignas(kCacheLine) Block {
         Key bounds[kSlots];  // greatest key of each leaf's range; unused slots hold the greatest key
-        std::uint32_t leaves[kSlots];
-        std::uint16_t counts[kSlots];  // entries, dead ones among them, or what the owner means by it
+        std::uint32_t leaves[kSlots];  // number of each leaf, and below it a count that is the owner's
         Block* next;
         Block* previous;
         std::uint32_t size;
@@ -32,9 +33,10 @@ class BucketDirectory {
         unsigned at;
 
         Key bound() const { return block->bounds[at]; }
-        std::uint32_t leaf() const { return block->leaves[at]; }
-        std::uint16_t count() const { return block->counts[at]; }
-        void set_count(unsigned count) const { block->counts[at] = static_cast<std::uint16_t>(count); }
+        std::uint32_t leaf() const { return block->leaves[at] >> kCountBits; }
+        unsigned count() const { return block->leaves[at] & ((1u << kCountBits) - 1); }
+        void set(std::uint32_t leaf, unsigned count) const { block->leaves[at] = leaf << kCountBits | count; }
+        void set_count(unsigned count) const { set(leaf(), count); }
         bool operator==(const Slot&) const = default;
     };
 
@@ -42,12 +44,12 @@ class BucketDirectory {
     void start(std::uint32_t leaf) {
         reserve(1);
         Block* block = new_block();
-        block->leaves[0] = leaf;
-        block->counts[0] = 0;
+        Slot{block, 0}.set(leaf, 0);
         block->size = 1;
         blocks_.assign(1, block);
         first_ = block;
         leaves_ = 1;
+        levels_[0][0] = kGreatest;
         rebuild(0);
     }
 
@@ -115,10 +117,8 @@ class BucketDirectory {
         const unsigned at = slot.at, behind = block->size - at;
         std::memmove(block->bounds + at + 1, block->bounds + at, behind * sizeof(Key));
         std::memmove(block->leaves + at + 1, block->leaves + at, behind * sizeof(std::uint32_t));
-        std::memmove(block->counts + at + 1, block->counts + at, behind * sizeof(std::uint16_t));
         block->bounds[at] = bound;
-        block->leaves[at + 1] = leaf;
-        block->counts[at + 1] = 0;
+        Slot{block, at + 1}.set(leaf, 0);
         ++block->size;
         ++leaves_;
         return slot;
@@ -138,12 +138,14 @@ class BucketDirectory {
         const std::size_t at = place_of(block);
         std::memcpy(block->bounds + block->size, next->bounds, next->size * sizeof(Key));
         std::memcpy(block->leaves + block->size, next->leaves, next->size * sizeof(std::uint32_t));
-        std::memcpy(block->counts + block->size, next->counts, next->size * sizeof(std::uint16_t));
         block->size += next->size;
         block->next = next->next;
         if (next->next) next->next->previous = block;
         pool_.give_back(next);
         blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+        // Its end goes, the end of the other is now that of both.
+        Key* const ends = levels_[0].data() + at;
+        std::memmove(ends, ends + 1, (blocks_.size() - at) * sizeof(Key));
         rebuild(at);
         return true;
     }
@@ -199,13 +201,15 @@ class BucketDirectory {
         right->size = left->size - kKept;
         std::memcpy(right->bounds, left->bounds + kKept, right->size * sizeof(Key));
         std::memcpy(right->leaves, left->leaves + kKept, right->size * sizeof(std::uint32_t));
-        std::memcpy(right->counts, left->counts + kKept, right->size * sizeof(std::uint16_t));
         std::fill_n(left->bounds + kKept, right->size, kGreatest);
         left->size = kKept;
         right->next = left->next;
         right->previous = left;
         if (right->next) right->next->previous = right;
         left->next = right;
+        Key* const ends = levels_[0].data() + at;
+        std::memmove(ends + 1, ends, (blocks_.size() - at) * sizeof(Key));
+        *ends = left->bounds[kKept - 1];
         blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1, right);
         rebuild(at);
         return slot.at < kKept ? slot : Slot{right, slot.at - kKept};
@@ -215,7 +219,6 @@ class BucketDirectory {
         const unsigned behind = --block->size - at;
         std::memmove(block->bounds + at, block->bounds + at + 1, behind * sizeof(Key));
         std::memmove(block->leaves + at, block->leaves + at + 1, behind * sizeof(std::uint32_t));
-        std::memmove(block->counts + at, block->counts + at + 1, behind * sizeof(std::uint16_t));
         block->bounds[block->size] = kGreatest;
         --leaves_;
     }
@@ -236,14 +239,13 @@ class BucketDirectory {
         return used;
     }
 
-    // Brings the top up to date from block `from` on.
+    // Brings the levels above the ends of blocks up to date, from block `from` on, and fills all up.
     void rebuild(std::size_t from) {
         for (std::size_t level = 0; level < levels_.size(); ++level, from /= kFan) {
             Key* keys = levels_[level].data();
             const std::size_t used = used_of(level);
-            for (std::size_t i = from; i < used; ++i)
-                keys[i] = level ? levels_[level - 1][i * kFan + kFan - 1]
-                                : blocks_[i]->bounds[blocks_[i]->size - 1];
+            for (std::size_t i = from; level && i < used; ++i)
+                keys[i] = levels_[level - 1][i * kFan + kFan - 1];
             std::fill(keys + used, keys + padded(used), kGreatest);
         }
     }

@@ -10,7 +10,8 @@
 // Join on a Multicore CPU" (Shahvarani, Jacobsen) with the unsorted partitions of "PanJoin: A Partition-based
 // Adaptive Stream Join" (Pan, Jacobsen).
 //
-// Insert: one line of keys and one of positions; probe: the keys of one or two leaves; both the way to them.
+// Insert: one line of keys and one of positions; probe: the keys of one or two leaves, up to four lines each,
+// and the positions of what lies in the interval; both the way to them.
 // 13-20 bytes a tuple with 32-bit keys.
 #pragma once
 
@@ -61,23 +62,89 @@ class BucketTree {
         scan(slot, interval, visible, matches);
     }
 
-    // At most kGroup entries: their leaves are found in steps, each of which fetches the memory of the next.
-    void insert_group(const Entry<Key>* entries, std::size_t count) {
+    // Where up to kGroup entries go; their memory is on its way from now on.
+    struct Aims {
         Slot slots[kGroup];
+        std::uint64_t version;  // of the tree: when slots or entries have moved, they are found again
+    };
+
+    void aim_inserts(const Entry<Key>* entries, std::size_t count, Aims& aims) const {
+        aims.version = version_;
+        locate(count, aims.slots, [&](std::size_t i) { return entries[i].key; });
+        for (std::size_t i = 0; i < count; ++i) fetch_end(aims.slots[i]);
+    }
+
+    // The leaves that up to kGroup probes visit: mostly one each, or two where an interval reaches into the
+    // next.
+    struct Visits {
+        enum class Kind : std::uint8_t { first, second, many };
+        struct Visit {
+            Slot slot;
+            std::uint32_t task;
+            Kind kind;
+        };
+        Visit visits[2 * kGroup];
+        unsigned count = 0;
+        std::uint64_t version;
+
+        void add(Slot slot, std::size_t task, Kind kind) {
+            visits[count++] = {slot, static_cast<std::uint32_t>(task), kind};
+        }
+    };
+
+    void aim_probes(const Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
+                    Visits& visits) const {
+        using Kind = typename Visits::Kind;
+        Slot slots[kGroup];
+        visits.count = 0;
+        visits.version = version_;
+        locate(count, slots, [&](std::size_t i) { return tasks[order[i]].interval.low; });
+        for (std::size_t i = 0; i < count; ++i) {
+            const Slot slot = slots[i];
+            const Key high = tasks[order[i]].interval.high;
+            fetch_keys(slot);
+            if (high <= slot.bound()) [[likely]] {
+                visits.add(slot, order[i], is_queue(slot) ? Kind::many : Kind::first);
+                continue;
+            }
+            Slot following = slot;
+            Directory::next(following);
+            fetch_keys(following);
+            if (high <= following.bound() && !is_queue(slot) && !is_queue(following)) {
+                visits.add(slot, order[i], Kind::first);
+                visits.add(following, order[i], Kind::second);
+            } else {
+                visits.add(slot, order[i], Kind::many);
+            }
+        }
+    }
+
+    void insert_group(const Entry<Key>* entries, std::size_t count, const Aims& aims) {
         begin(entries[0].value);
-        locate(count, slots, [&](std::size_t i) { return entries[i].key; });
-        for (std::size_t i = 0; i < count; ++i) fetch_end(slots[i]);
-        const std::uint64_t version = version_;
         for (std::size_t i = 0; i < count; ++i)
             place(entries[i].key, entries[i].value,
-                  version == version_ ? slots[i] : directory_.find(entries[i].key));
+                  aims.version == version_ ? aims.slots[i] : directory_.find(entries[i].key));
         sweep(entries[count - 1].value, count);
+    }
+
+    void insert_group(const Entry<Key>* entries, std::size_t count) {
+        Aims aims;
+        aim_inserts(entries, count, aims);
+        insert_group(entries, count, aims);
     }
 
     // In the order of keys, so that neighbours fill their leaves one after the other.
     void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
         begin(entries[0].value);
-        for (std::size_t i = 0; i < count; i += kGroup) insert_group(by_key + i, std::min(kGroup, count - i));
+        Aims aims[2];
+        const auto aim = [&](std::size_t at, Aims& to) {
+            if (at < count) aim_inserts(by_key + at, std::min(kGroup, count - at), to);
+        };
+        aim(0, aims[0]);
+        for (std::size_t at = 0, turn = 0; at < count; at += kGroup, turn ^= 1) {
+            aim(at + kGroup, aims[turn ^ 1]);
+            insert_group(by_key + at, std::min(kGroup, count - at), aims[turn]);
+        }
     }
 
     void insert_batch(const Entry<Key>* entries, std::size_t count) {
@@ -87,24 +154,51 @@ class BucketTree {
         insert_batch(entries, count, batch_.data());
     }
 
+    // All keys come first, so that only those positions are fetched that are asked for.
+    template <class Matches>
+    void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
+                     const Visits& visits) const {
+        using Kind = typename Visits::Kind;
+        if (visits.version != version_) return probe_group(tasks, order, count, matches);
+        std::uint64_t chosen[2 * kGroup];
+        for (unsigned i = 0; i < visits.count; ++i) {
+            const auto& visit = visits.visits[i];
+            chosen[i] = visit.kind == Kind::many ? 0 : choose(visit.slot, tasks[visit.task].interval);
+        }
+        for (unsigned i = 0; i < visits.count; ++i) {
+            const auto& [slot, number, kind] = visits.visits[i];
+            Task<Key>& task = tasks[number];
+            if (kind != Kind::second) matches.begin(task);
+            if (kind != Kind::many) [[likely]]
+                matches.among(leaves_[slot.leaf()].positions, chosen[i], task.visible);
+            else scan(slot, task.interval, task.visible, matches);
+            task.found_to = matches.size();
+        }
+    }
+
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
-        Slot slots[kGroup];
-        locate(count, slots, [&](std::size_t i) { return tasks[order[i]].interval.low; });
-        for (std::size_t i = 0; i < count; ++i) fetch_keys(slots[i]);
-        // In a large tree all keys come first, so that only those positions are fetched that are asked for.
-        std::uint64_t chosen[kGroup];
-        const bool large = directory_.leaves() >= kManyLeaves;
-        for (std::size_t i = 0; large && i < count; ++i)
-            chosen[i] = choose(slots[i], tasks[order[i]].interval);
-        for (std::size_t i = 0; i < count; ++i) {
-            Task<Key>& task = tasks[order[i]];
-            matches.begin(task);
-            if (large && inside_one(slots[i], task.interval))
-                matches.among(leaves_[slots[i].leaf()].positions, chosen[i], task.visible);
-            else scan(slots[i], task.interval, task.visible, matches);
-            task.found_to = matches.size();
+        Visits visits;
+        aim_probes(tasks, order, count, visits);
+        probe_group(tasks, order, count, matches, visits);
+    }
+
+    template <class Matches>
+    void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
+                      Matches& matches) const {
+        Visits visits[2];
+        const auto aim = [&](std::size_t at, Visits& to) {
+            if (at < count) aim_probes(tasks, order + at, std::min(kGroup, count - at), to);
+        };
+        aim(0, visits[0]);
+        for (std::size_t at = 0, turn = 0; at < count; at += kGroup, turn ^= 1) {
+            for (std::size_t i = at + 2 * kGroup; i < std::min(at + 3 * kGroup, count); ++i) {
+                prefetch(&tasks[order[i]]);  // sorted ones are scattered
+                prefetch(&tasks[order[i]].found_to);
+            }
+            aim(at + kGroup, visits[turn ^ 1]);
+            probe_group(tasks, order + at, std::min(kGroup, count - at), matches, visits[turn]);
         }
     }
 
@@ -168,11 +262,11 @@ class BucketTree {
 
   private:
     static constexpr unsigned kEntries = 64;
-    static constexpr unsigned kSplit = 58;           // living entries from which on a full leaf is split
-    static constexpr unsigned kJoin = 38;            // of two neighbours up to which they are joined
-    static constexpr std::uint16_t kQueue = 0xffff;  // as the count of a slot: its leaf is a queue
+    static constexpr unsigned kSplit = 58;               // living entries from which on a full leaf is split
+    static constexpr unsigned kJoin = 46;                // of two neighbours up to which they are joined
+    static constexpr unsigned kQueue = 127;              // as the count of a slot: its leaf is a queue
+    static_assert(kQueue > kJoin && kQueue > kEntries);  // a queue has never room, nor is it joined
     static constexpr unsigned kSamples = 9;
-    static constexpr std::size_t kManyLeaves = 4096;  // that no cache near the processor holds
     static constexpr std::uint32_t kOldest = std::uint32_t{1} << 29;
     static constexpr std::uint64_t kSteps = 2;  // of the sweep, for each entry inserted at most
 
@@ -217,7 +311,7 @@ class BucketTree {
       private:
         static constexpr std::size_t kSlab = sizeof(Key) == 4 ? 4096 : 8192;  // one huge page, or three
         static_assert(kSlab * sizeof(Leaf) % kHugePage == 0);
-        static constexpr std::size_t kSpare = kSlab / 8;
+        static constexpr std::size_t kSpare = kSlab / 32;
 
         void grow() {
             const bool adds = slabs_.empty() || slabs_.back().capacity() == kSlab;
@@ -228,6 +322,7 @@ class BucketTree {
             const std::size_t had = slabs_.back().capacity();
             const std::size_t before = (slabs_.size() - 1) * kSlab;
             const std::size_t has = before ? kSlab : std::min(kSlab, std::max<std::size_t>(4, had * 4));
+            if (before + has > Directory::kMaxLeaves) throw std::bad_alloc();  // a billion entries and more
             free_.reserve(before + has);
             slabs_.back().reserve(has, had);
             for (std::size_t i = has; i-- > had;) free_.push_back(static_cast<std::uint32_t>(before + i));
@@ -240,7 +335,6 @@ class BucketTree {
     static bool is_queue(Slot slot) { return slot.count() == kQueue; }
     BucketQueue& queue(Slot slot) { return queues_[slot.leaf()]; }
     const BucketQueue& queue(Slot slot) const { return queues_[slot.leaf()]; }
-    bool dead(std::uint32_t position) const { return before(position, first_); }
 
     // --- Finding ---
 
@@ -253,7 +347,6 @@ class BucketTree {
         for (std::size_t i = 0; i < count; ++i) {
             slots[i].at = Directory::slot_in(slots[i].block, key_of(i));
             prefetch(slots[i].block->leaves + slots[i].at);
-            prefetch(slots[i].block->counts + slots[i].at);
         }
     }
 
@@ -266,17 +359,14 @@ class BucketTree {
     }
 
     void fetch_keys(Slot slot) const {
-        if (!is_queue(slot)) prefetch_span<sizeof(Leaf::keys)>(leaves_[slot.leaf()].keys);
-    }
-
-    // Whether one leaf has all that lies in the interval.
-    static bool inside_one(Slot slot, Interval<Key> interval) {
-        return interval.high <= slot.bound() && !is_queue(slot);
+        if (is_queue(slot)) return;
+        const Key* const keys = leaves_[slot.leaf()].keys;
+        const unsigned last = slot.count() - (slot.count() > 0);  // lines behind it hold nothing
+        for (unsigned i = 0; i < kEntries; i += kCacheLine / sizeof(Key)) prefetch(keys + std::min(i, last));
     }
 
     // Which entries of a leaf lie in the interval. Their positions are on their way from now on.
     std::uint64_t choose(Slot slot, Interval<Key> interval) const {
-        if (!inside_one(slot, interval)) return 0;
         const Leaf& leaf = leaves_[slot.leaf()];
         const std::uint64_t chosen = lanes_within<kEntries>(leaf.keys, slot.count(), interval);
         prefetch(leaf.positions + std::countr_zero(chosen | std::uint64_t{1} << 63));
@@ -336,18 +426,26 @@ class BucketTree {
         directory_.reserve(2);
         ++version_;
         const Leaf& leaf = leaves_[slot.leaf()];
-        const auto [least, greatest] = std::minmax_element(leaf.keys, leaf.keys + living);
-        if (*least == *greatest) {
-            make_queue(slot, *least);
-        } else if (slot.bound() == Directory::kGreatest && key > *greatest) {
-            directory_.split(slot, *greatest, leaves_.take());
-        } else if (slot == directory_.first() && key < *least) {
-            slot = directory_.split(slot, static_cast<Key>(*least - 1), slot.leaf());
-            slot.block->leaves[slot.at] = leaves_.take();
-            slot.block->counts[slot.at + 1] = static_cast<std::uint16_t>(living);
-            slot.set_count(0);
+        Key least = leaf.keys[0], greatest = leaf.keys[0];
+        for (unsigned i = 1; i < living; ++i) {
+            least = std::min(least, leaf.keys[i]);
+            greatest = std::max(greatest, leaf.keys[i]);
+        }
+        const bool at_end = slot.bound() == Directory::kGreatest, at_start = slot == directory_.first();
+        if (least == greatest) {
+            make_queue(slot, least);
+        } else if (at_end && key > greatest) {
+            directory_.split(slot, greatest, leaves_.take());
+        } else if (at_start && key < least) {
+            slot = directory_.split(slot, static_cast<Key>(least - 1), slot.leaf());
+            Slot behind = slot;
+            Directory::next(behind);
+            behind.set_count(living);
+            slot.set(leaves_.take(), 0);
         } else {
-            divide(slot, pivot(leaf.keys, living, *greatest), living);
+            const unsigned quarter = living / 4;
+            const unsigned wanted = at_end ? living - quarter : at_start ? quarter : living / 2;
+            divide(slot, pivot(leaf.keys, living, greatest, wanted), living);
         }
         slot = directory_.find(key);
         return is_queue(slot) || slot.count() < kEntries ? slot : make_room(key, slot);
@@ -356,26 +454,23 @@ class BucketTree {
     // Drops the dead; returns how many live.
     unsigned squeeze(Slot slot) {
         Leaf& leaf = leaves_[slot.leaf()];
-        unsigned kept = 0;
-        for (unsigned i = 0; i < slot.count(); ++i) {
-            const std::uint32_t position = leaf.positions[i];
-            leaf.keys[kept] = leaf.keys[i];
-            leaf.positions[kept] = position;
-            kept += !dead(position);
-        }
+        constexpr std::uint32_t kHalf = std::uint32_t{1}
+                                        << 31;  // of all positions: those that are not before
+        const auto kept = static_cast<unsigned>(
+            keep_visible(leaf.keys, leaf.positions, slot.count(), Visible{first_, kHalf}));
         slot.set_count(kept);
         return kept;
     }
 
-    // A key that parts the entries well: those up to it, and those above; there are some of both.
-    static Key pivot(const Key* keys, unsigned count, Key greatest) {
+    // A key that parts the entries well: about as many as wanted are up to it; there are some on both sides.
+    static Key pivot(const Key* keys, unsigned count, Key greatest, unsigned wanted) {
         Key best = 0;
         unsigned best_distance = kEntries;
         const auto consider = [&](Key key) {
             if (key == greatest) return;
             unsigned below = 0;
             for (unsigned i = 0; i < count; ++i) below += keys[i] <= key;
-            const unsigned distance = below > count / 2 ? below - count / 2 : count / 2 - below;
+            const unsigned distance = below > wanted ? below - wanted : wanted - below;
             if (distance < best_distance) {
                 best = key;
                 best_distance = distance;
@@ -428,8 +523,7 @@ class BucketTree {
             Directory::next(slot);
         }
         leaves_.give_back(slot.leaf());
-        slot.block->leaves[slot.at] = number;
-        slot.set_count(kQueue);
+        slot.set(number, kQueue);
     }
 
     std::uint32_t take_queue() {
@@ -485,14 +579,14 @@ class BucketTree {
         } else {
             squeeze(slot);
         }
+        // The one before has just been swept, so that its count is of the living.
+        if (slot.at > 0) {
+            const Slot before{slot.block, slot.at - 1};
+            if (before.count() + slot.count() <= kJoin) join(before, slot);
+        }
         if (!more || following.block != slot.block) {
             if (slot.block->size < Directory::kSlots / 4) version_ += directory_.merge_blocks(slot.block);
-            return;
         }
-        if (is_queue(following)) return;
-        if (slot.count() + squeeze(following) > kJoin) return;
-        join(slot, following);
-        swept_ = slot.bound();  // it may be joined with the next one, too
     }
 
     // Moves the entries of the leaf behind into this one.
@@ -522,8 +616,7 @@ class BucketTree {
         });
         queues_[number] = BucketQueue();
         free_queues_.push_back(number);
-        slot.block->leaves[slot.at] = leaf;
-        slot.set_count(count);
+        slot.set(leaf, count);
     }
 
     Directory directory_;

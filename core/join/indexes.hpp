@@ -93,10 +93,29 @@ class IndexesOf final : public Indexes<Key> {
             }
             return;
         }
+        if constexpr (requires { typename Index::Aims; })
+            if (group.order_count[0] <= kGroup && group.order_count[1] <= kGroup && !group.sorted)
+                return run_aimed(group, matches);
         for (int i = 0; i < 2; ++i)
             insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
         for (int i = 0; i < 2; ++i)
             probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);
+    }
+
+    // A group whose memory, of both indexes, is fetched before any of it is used.
+    template <class Matches>
+    void run_aimed(const Group<Key>& group, Matches& matches) {
+        typename Index::Aims inserts[2];
+        typename Index::Visits probes[2];
+        for (int i = 0; i < 2; ++i) {
+            index_[i].aim_inserts(group.entries[i], group.entry_count[i], inserts[i]);
+            probed(i).aim_probes(group.tasks, group.order[i], group.order_count[i], probes[i]);
+        }
+        for (int i = 0; i < 2; ++i)
+            if (group.entry_count[i])
+                index_[i].insert_group(group.entries[i], group.entry_count[i], inserts[i]);
+        for (int i = 0; i < 2; ++i)
+            probed(i).probe_group(group.tasks, group.order[i], group.order_count[i], matches, probes[i]);
     }
 
     // Tuple by tuple: both indexes' memory is fetched before either is used.

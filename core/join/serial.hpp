@@ -36,6 +36,7 @@ class SerialJoin final : public Engine {
         if (!pairs) require_no_finals();
         // What is tested or may be found twice after probing must be listed even to be counted.
         const bool listed = pairs || !filters_.empty() || spec_.self_join;
+        if (pairs) pairs->reserve(expected(batch.size));
         return join(batch, listed, [&](std::size_t, std::size_t count) {
             return listed ? find_listed(count, pairs) : find_counted(count);
         });
@@ -140,9 +141,10 @@ class SerialJoin final : public Engine {
 
   private:
     static constexpr Side kSides[] = {Side::left, Side::right};
-    static constexpr std::size_t kLoad = 1 << 18;  // tuples that are loaded together
-    static constexpr std::uint64_t kBatch = 4096;  // a group that is small against any large window
-    static constexpr std::size_t kRead = 1024;     // arrivals that are read together
+    static constexpr std::size_t kLoad = 1 << 18;      // tuples that are loaded together
+    static constexpr std::uint64_t kBatch = 4096;      // a group that is small against any large window
+    static constexpr std::size_t kRead = 1024;         // arrivals that are read together
+    static constexpr std::size_t kExpected = 1 << 22;  // pairs at most that room is made for unseen
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
 
@@ -173,9 +175,19 @@ class SerialJoin final : public Engine {
         renumber();
         matches_ += found;
         broken_ = false;
+        last_ = {batch.size, found};
         const std::uint64_t together = std::min<std::uint64_t>({batch.size, spec_.group, live() / 2});
         if (spec_.automatic && chooser_.note(batch.size, together, found, listed, live())) change_index();
         return found;
+    }
+
+    // Pairs that so many arrivals may have, by what the push before had: room that is made at once is not
+    // copied.
+    std::size_t expected(std::size_t arrivals) const {
+        if (!last_.arrivals) return 0;
+        const double rate = static_cast<double>(last_.found) / static_cast<double>(last_.arrivals);
+        const double most = 1.125 * rate * static_cast<double>(std::min(arrivals, 4 * last_.arrivals));
+        return static_cast<std::size_t>(std::min<double>(most, kExpected));
     }
 
     std::unique_ptr<Indexes<Key>> make_of(IndexKind kind) const {
@@ -540,6 +552,10 @@ class SerialJoin final : public Engine {
     std::unique_ptr<Indexes<Key>> indexes_;
     std::uint64_t matches_ = 0;
     bool broken_ = false;
+    struct {
+        std::size_t arrivals;
+        std::uint64_t found;
+    } last_{};  // push
     std::vector<std::uint32_t> late_;
     std::vector<std::uint64_t> renumbered_[2];
     Finals finals_;

@@ -103,6 +103,38 @@ class PositionBlock {
     unsigned visible_;
 };
 
+// Entries whose positions are visible, moved together to the front; whole blocks are read and written.
+// Returns how many there are.
+template <class Key>
+inline std::size_t keep_visible(Key* keys, std::uint32_t* positions, std::size_t count, Visible range) {
+    const auto pack = [](void* out, __m512i lanes, auto chosen) {
+        if constexpr (sizeof chosen == 2)
+            _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(chosen, lanes));
+        else _mm512_storeu_si512(out, _mm512_maskz_compress_epi64(chosen, lanes));
+    };
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; i += kBlock) {
+        const __mmask16 there = lane_mask(std::min(count - i, kBlock));
+        const __m512i lanes = _mm512_loadu_si512(positions + i);
+        const __mmask16 chosen = _mm512_mask_cmplt_epu32_mask(
+            there, _mm512_sub_epi32(lanes, broadcast(range.first)), broadcast(range.count));
+        const unsigned total = lane_count(lanes_of(chosen));
+        if constexpr (sizeof(Key) == 4) {
+            const __m512i moved = _mm512_loadu_si512(keys + i);
+            pack(keys + kept, moved, chosen);
+        } else {
+            const auto low = static_cast<__mmask8>(lanes_of(chosen)),
+                       high = static_cast<__mmask8>(lanes_of(chosen) >> 8);
+            const __m512i first = _mm512_loadu_si512(keys + i), second = _mm512_loadu_si512(keys + i + 8);
+            pack(keys + kept, first, low);
+            pack(keys + kept + lane_count(low), second, high);
+        }
+        pack(positions + kept, lanes, chosen);
+        kept += total;
+    }
+    return kept;
+}
+
 // Up to kFew positions, of which so many are readable: adds `base` to each and writes them, in order where it
 // is asked for. kFew slots are written, whatever the count.
 inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,

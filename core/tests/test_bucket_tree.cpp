@@ -397,6 +397,33 @@ TEST(bucket_tree_queues_in_the_largest_window) {
 }
 
 // What is dead is given back, whether keys move on or stay, and all that is held is counted.
+// What probes aim at is found again where inserts have moved it since.
+TEST(bucket_tree_probes_aimed_before_inserts) {
+    BucketTree<std::uint32_t> tree;
+    std::uint32_t position = 0;
+    for (; position < 1000; ++position) tree.insert(position * 1000, position);
+    std::vector<Task<std::uint32_t>> tasks;
+    std::uint32_t order[kGroup];
+    for (std::uint32_t i = 0; i < kGroup; ++i) {
+        order[i] = i;
+        tasks.push_back({{i * 60000, i * 60000 + 5000}, {0, 5000}, i, false, 0, 0});
+    }
+    BucketTree<std::uint32_t>::Visits visits;
+    tree.aim_probes(tasks.data(), order, kGroup, visits);
+    for (std::uint32_t i = 0; i < 1000; ++i, ++position) tree.insert(i * 1000 + 1, position);
+    MatchList list;
+    tree.probe_group(tasks.data(), order, kGroup, list, visits);
+    for (const Task<std::uint32_t>& task : tasks) {
+        std::vector<std::uint32_t> found(list.data() + task.found_from, list.data() + task.found_to);
+        std::sort(found.begin(), found.end());
+        std::vector<std::uint32_t> expected;
+        for (std::uint32_t at = 0; at < position; ++at)
+            if (task.interval.contains(at < 1000 ? at * 1000 : (at - 1000) * 1000 + 1))
+                expected.push_back(at);
+        CHECK(found == expected);
+    }
+}
+
 TEST(bucket_tree_memory_follows_the_window) {
     constexpr std::uint32_t kWindow = 20'000;
     for (const Foe foe : {Foe::rising_jumps, Foe::falling_jumps, Foe::staircase_up}) {
