@@ -28,7 +28,8 @@ enum class IndexKind {
     rap_table,
     wib_tree,
     bi_sort,
-    bucket_tree
+    bucket_tree,
+    sorted_run
 };
 enum class WindowKind { rows, time, event };
 

@@ -6,7 +6,7 @@
 //   select_entries, tally_entries         entries in an interval and visible
 //   lanes_within                          which of up to 64 keys lie in an interval
 //   select_among, tally_among             positions that are chosen and visible
-//   keep_visible                          entries that are visible, moved together
+//   take_visible                          entries that are visible, copied or moved together
 //   write_few, fill_few                   a few positions in order
 // A select writes relative positions to `out`, which must have room for kBlock more than `count`, and
 // returns how many there are; a tally only counts them.
@@ -157,14 +157,15 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
 }
 
 #if SLIDEJOIN_LEVEL < 2
-// Entries whose positions are visible, moved together to the front. Returns how many there are.
+// Copies the entries whose positions are visible, or moves them to the front. Returns how many there are.
 template <class Key>
-inline std::size_t keep_visible(Key* keys, std::uint32_t* positions, std::size_t count, Visible range) {
+inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
+                                Visible range, Key* out_keys, std::uint32_t* out_positions) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint32_t position = positions[i];
-        keys[kept] = keys[i];
-        positions[kept] = position;
+        out_keys[kept] = keys[i];
+        out_positions[kept] = position;
         kept += range.contains(position);
     }
     return kept;

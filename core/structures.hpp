@@ -16,7 +16,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
     X(rap_table, RapTable)      \
     X(wib_tree, WibTree)        \
     X(bi_sort, BiSort)          \
-    X(bucket_tree, BucketTree)
+    X(bucket_tree, BucketTree)  \
+    X(sorted_run, SortedWindow)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \
     template <class Key>                   \

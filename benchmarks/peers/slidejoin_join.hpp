@@ -59,7 +59,8 @@ class SlidejoinJoin final : public Structure {
             {"b-chain", IndexKind::b_chain},         {"ib-chain", IndexKind::ib_chain},
             {"im-tree", IndexKind::im_tree},         {"pim-tree", IndexKind::pim_tree},
             {"rap-table", IndexKind::rap_table},     {"wib-tree", IndexKind::wib_tree},
-            {"bi-sort", IndexKind::bi_sort},         {"bucket-tree", IndexKind::bucket_tree}};
+            {"bi-sort", IndexKind::bi_sort},         {"bucket-tree", IndexKind::bucket_tree},
+            {"sorted-run", IndexKind::sorted_run}};
         const auto found = kinds.find(name);
         if (found != kinds.end()) return found->second;
         throw std::invalid_argument("--index " + name + "; expected one of" + listed(kinds));

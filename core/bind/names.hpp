@@ -44,6 +44,7 @@ const IndexName kIndexes[] = {
     {"im-tree", IndexKind::im_tree},         {"pim-tree", IndexKind::pim_tree},
     {"rap-table", IndexKind::rap_table},     {"wib-tree", IndexKind::wib_tree},
     {"bi-sort", IndexKind::bi_sort},         {"bucket-tree", IndexKind::bucket_tree},
+    {"sorted-run", IndexKind::sorted_run},
 };
 
 // Parameters of the indexes; their ranges are checked in Python.

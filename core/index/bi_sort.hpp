@@ -21,12 +21,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SortedPart {
   public:
-    // A part of the main array; a cursor is the one that was found last.
-    struct Stretch {
-        std::uint32_t from = 0;
-        std::uint32_t to = 0;
-    };
-    using Cursor = Stretch;
+    using Stretch = typename Run<Key>::Stretch;
+    using Cursor = Stretch;  // the one that was found last
 
     SortedPart(std::size_t capacity, const IndexOptions& options, const SortedPart*)
         : capacity_(capacity), buffer_capacity_(buffer_for(capacity, options)) {
@@ -69,23 +65,8 @@ class SortedPart {
                visible, whole, matches);
     }
 
-    // Where the keys of some intervals stand, which ascend by their lower ends, in this call and over calls
-    // with the same cursor. Each search waits for the one before, so several sequences of them go side by
-    // side.
     void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
-        const std::size_t length = count / kSequences;
-        Stretch last[kSequences] = {cursor};
-        for (std::size_t i = 1; i < kSequences && length > 0; ++i)
-            last[i].from = static_cast<std::uint32_t>(find(intervals[i * length].low));
-        for (std::size_t i = 0; i < length; ++i)
-            for (std::size_t sequence = 0; sequence < kSequences; ++sequence) {
-                const std::size_t at = sequence * length + i;
-                found[at] = last[sequence] = next(last[sequence], intervals[at]);
-                prefetch(main_.positions.data() + found[at].from);
-            }
-        cursor = length > 0 ? last[kSequences - 1] : cursor;
-        for (std::size_t i = kSequences * length; i < count; ++i)
-            found[i] = cursor = next(cursor, intervals[i]);
+        main_.locate(intervals, count, cursor, found, [&](Key key) { return find(key); });
     }
 
     template <class Matches>
@@ -124,8 +105,6 @@ class SortedPart {
 
   private:
     static constexpr std::size_t kScan = Run<Key>::kPadding;  // keys that a search compares in the end
-    static constexpr std::size_t kLanes = kKeyLanes<Key>;
-    static constexpr std::size_t kSequences = 4;  // of sorted intervals, looked for side by side
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
     // Merging costs an insert M / B, scanning costs a probe B / kBlock: both are least together at a multiple
@@ -183,55 +162,13 @@ class SortedPart {
         std::fill_n(sample_.data() + sampled_, kScan, kGreatest);
     }
 
-    // How many of `count` sorted keys, with kScan slots behind them, are < key.
-    static std::size_t count_of(const Key* keys, std::size_t count, Key key) {
-        const Key* from = keys;
-        while (count > kScan) {
-            const std::size_t half = count / 2;
-            from = from[half - 1] < key ? from + half : from;
-            count -= half;
-        }
-        return static_cast<std::size_t>(from - keys) + count_below<kScan>(from, key);
-    }
-
     // How many keys of the main array are < key: the partitions that begin with one, and those in the last.
     std::size_t find(Key key) const {
-        const std::size_t partitions = count_of(sample_.data(), sampled_, key);
+        const std::size_t partitions = Run<Key>::count_of(sample_.data(), sampled_, key);
         if (partitions == 0) return 0;
         const std::size_t start = (partitions - 1) * stride_;
-        return start + count_of(main_.keys.data() + start, std::min(stride_, main_.size - start), key);
-    }
-
-    // The keys of an interval, after those of an interval that began no later.
-    Stretch next(Stretch last, Interval<Key> interval) const {
-        const std::size_t from = advance(last.from, interval.low);
-        std::size_t to = main_.size;
-        if (interval.high != kGreatest) [[likely]] {
-            // From the end before, unless it lies behind this one: intervals may be of different widths.
-            const Key end = interval.high + 1;
-            const bool ahead = (last.to > from) & (main_.keys[last.to - (last.to > 0)] < end);
-            to = advance(ahead ? last.to : from, end);
-        }
-        return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
-    }
-
-    // How many keys are < key where the first `at` are known to be: a vector of keys, else steps that double
-    // and halve again.
-    std::size_t advance(std::size_t at, Key key) const {
-        const std::size_t here = lane_count(lanes_below(main_.keys.data() + at, key));
-        if (here < kLanes) [[likely]]
-            return at + here;
-        return gallop(at + kLanes, key);
-    }
-
-    [[gnu::noinline]] std::size_t gallop(std::size_t at, Key key) const {
-        const Key* keys = main_.keys.data();
-        std::size_t step = kLanes;
-        while (at + step <= main_.size && keys[at + step - 1] < key) {
-            at += step;
-            step *= 2;
-        }
-        return at + count_of(keys + at, std::min(step, main_.size - at), key);
+        return start +
+               Run<Key>::count_of(main_.keys.data() + start, std::min(stride_, main_.size - start), key);
     }
 
     std::size_t capacity_;

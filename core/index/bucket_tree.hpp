@@ -456,8 +456,8 @@ class BucketTree {
         Leaf& leaf = leaves_[slot.leaf()];
         constexpr std::uint32_t kHalf = std::uint32_t{1}
                                         << 31;  // of all positions: those that are not before
-        const auto kept = static_cast<unsigned>(
-            keep_visible(leaf.keys, leaf.positions, slot.count(), Visible{first_, kHalf}));
+        const auto kept = static_cast<unsigned>(take_visible(
+            leaf.keys, leaf.positions, slot.count(), Visible{first_, kHalf}, leaf.keys, leaf.positions));
         slot.set_count(kept);
         return kept;
     }

@@ -106,7 +106,8 @@ class PositionBlock {
 // Entries whose positions are visible, moved together to the front; whole blocks are read and written.
 // Returns how many there are.
 template <class Key>
-inline std::size_t keep_visible(Key* keys, std::uint32_t* positions, std::size_t count, Visible range) {
+inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
+                                Visible range, Key* out_keys, std::uint32_t* out_positions) {
     const auto pack = [](void* out, __m512i lanes, auto chosen) {
         if constexpr (sizeof chosen == 2)
             _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(chosen, lanes));
@@ -121,15 +122,15 @@ inline std::size_t keep_visible(Key* keys, std::uint32_t* positions, std::size_t
         const unsigned total = lane_count(lanes_of(chosen));
         if constexpr (sizeof(Key) == 4) {
             const __m512i moved = _mm512_loadu_si512(keys + i);
-            pack(keys + kept, moved, chosen);
+            pack(out_keys + kept, moved, chosen);
         } else {
             const auto low = static_cast<__mmask8>(lanes_of(chosen)),
                        high = static_cast<__mmask8>(lanes_of(chosen) >> 8);
             const __m512i first = _mm512_loadu_si512(keys + i), second = _mm512_loadu_si512(keys + i + 8);
-            pack(keys + kept, first, low);
-            pack(keys + kept + lane_count(low), second, high);
+            pack(out_keys + kept, first, low);
+            pack(out_keys + kept + lane_count(low), second, high);
         }
-        pack(positions + kept, lanes, chosen);
+        pack(out_positions + kept, lanes, chosen);
         kept += total;
     }
     return kept;

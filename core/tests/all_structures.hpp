@@ -9,6 +9,7 @@
 #include "../index/nested_loop.hpp"
 #include "../index/pim_tree.hpp"
 #include "../index/rap_table.hpp"
+#include "../index/sorted_run.hpp"
 #include "../index/wib_tree.hpp"
 #include "../structures.hpp"
 

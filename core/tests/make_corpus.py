@@ -9,7 +9,7 @@ from pathlib import Path
 
 KINDS = (
     "nested-loop", "b-tree", "b-chain", "ib-chain", "im-tree", "pim-tree", "rap-table", "wib-tree", "bi-sort",
-    "bucket-tree",
+    "bucket-tree", "sorted-run",
 )  # fmt: skip
 # Operations, by the low four bits of their byte.
 INSERT, GROUP, BATCH, PROBE, PROBES = 0, 2, 4, 7, 9

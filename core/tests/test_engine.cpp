@@ -78,10 +78,10 @@ static WindowSpec within(std::uint64_t duration) {
     return spec;
 }
 
-static constexpr IndexKind kIndexes[] = {IndexKind::nested_loop, IndexKind::b_tree,   IndexKind::b_chain,
-                                         IndexKind::ib_chain,    IndexKind::im_tree,  IndexKind::pim_tree,
-                                         IndexKind::rap_table,   IndexKind::wib_tree, IndexKind::bi_sort,
-                                         IndexKind::bucket_tree};
+static constexpr IndexKind kIndexes[] = {IndexKind::nested_loop, IndexKind::b_tree,    IndexKind::b_chain,
+                                         IndexKind::ib_chain,    IndexKind::im_tree,   IndexKind::pim_tree,
+                                         IndexKind::rap_table,   IndexKind::wib_tree,  IndexKind::bi_sort,
+                                         IndexKind::bucket_tree, IndexKind::sorted_run};
 
 static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int upper, bool self_join,
                      std::uint32_t group) {

@@ -50,6 +50,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "wib-tree": (_SUBWINDOWS, _PARTITIONS, _SLACK),
     "bi-sort": (_RUNS, _PARTITIONS, _BUFFER),
     "bucket-tree": (),
+    "sorted-run": (),
 }
 
 _FORM = re.compile(r"([a-z-]+)\s*(?:\((.*)\))?", re.DOTALL)

@@ -59,6 +59,7 @@ TESTS = {
     "test_wib_tree": ["wib_tree"],
     "test_bi_sort": ["bi_sort"],
     "test_bucket_tree": ["bucket_tree"],
+    "test_sorted_run": ["sorted_run"],
     "test_engine": list(STRUCTURES),
     "test_plans": list(STRUCTURES),
     "test_tables": [],
