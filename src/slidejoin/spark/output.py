@@ -9,7 +9,7 @@ from slidejoin.keys.columns import SIDES
 from slidejoin.spark.recipe import Recipe
 from slidejoin.window_join import WindowJoin
 
-RESULTS = 2**20  # rows that a push should give at most
+RESULTS = 2**20  # rows that should come out together at most
 ROWS = 2**17  # rows of a push
 _GROWTH = 16
 
