@@ -110,7 +110,7 @@ def _join_block(
 
 
 class _Timed(NamedTuple):
-    """Rows in the order of their timestamps, and these; rows without one are first, at the least time."""
+    """Rows in the order of their timestamps, and these; rows without one match nothing and are anywhere."""
 
     table: pa.Table
     times: NDArray[np.int64]
@@ -118,9 +118,7 @@ class _Timed(NamedTuple):
 
 def _by_time(plan: Recipe, table: pa.Table, side: int) -> _Timed:
     table = table.combine_chunks()  # parts of it are then taken from without a copy
-    times, null = plan.time.extract(table, side)
-    if null is not None:
-        times = np.where(null, _LEAST, times)
+    times, _ = plan.time.extract(table, side)
     if (times[1:] >= times[:-1]).all():
         return _Timed(table, times)
     order = np.argsort(times, kind="stable")
