@@ -23,7 +23,7 @@ pytest.importorskip("pyspark")
 from spark.streams import LONG, Streams, assert_same, embedded_whole, random_streams
 from spark.test_spark_oracle import CONDITIONS, JOINS
 
-from slidejoin.spark import batch, tasks
+from slidejoin.spark import batch, explain, tasks
 from slidejoin.spark.prepare import prepare
 from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing
@@ -101,6 +101,16 @@ def test_rows_that_are_not_sorted_are_refused(spark, tmp_path):
     recipe, rows = grouped(spark, tmp_path, streams, on, WINDOWS[0], "inner")
     with pytest.raises(StateError, match="came twice; its rows were not sorted"):
         joined(recipe, rows + rows[:1])
+
+
+def test_explain_tells_how_batches_are_joined(spark):
+    empty = spark.createDataFrame([], "k bigint, ts timestamp")
+    text = repr(explain(empty, empty, sj.equal("k"), WINDOWS[0], "full", partitions=2))
+    by = "by equal('k', 'k') together with the interval of time"
+    assert f"sorted   as tables are, slice by slice of time in each group: {by}" in text
+    assert "twice the work" in text
+    assert "index" not in text
+    assert "64 MB of each side of a group" in text
 
 
 # --- Without Spark: groups are a plain function of their blobs ---
