@@ -3,12 +3,14 @@
 The conditions, types, join types and names are those of :class:`slidejoin.WindowJoin`, by the same code. The
 core sorts both sides by what a window would index and merges them (``core/join/tables.hpp``). Text is
 numbered here, alike in both tables, and the rows of an outer join without a partner are put in.
+
+:class:`PairFinder` and :func:`taken` are the two steps of it, for those who join large tables part by part.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from slidejoin.columns import Picks, take_once
 from slidejoin.errors import CapacityError, SpecError
-from slidejoin.keys import COMPARISONS, BoundKey, bind
+from slidejoin.keys import COMPARISONS, BoundKey, BoundTime, bind
 from slidejoin.native import Ranges, native_pairs
 from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
@@ -28,6 +30,10 @@ from slidejoin.window import rows
 
 MAX_ROWS = 2**32 - 1  # of a table, that the core can number
 LEAST_SHARE = 2**16  # rows for which another thread is worth its start
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+_ALL = slice(None)
 
 
 def join(
@@ -98,7 +104,7 @@ def join(
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
     most = _rows_in_memory(tables) if limit is None else int(limit)
     try:
-        numbers = _rows_of(tables, chosen, how, int(workers), most)
+        numbers = _rows_of(PairFinder(tables, chosen), tables, how, int(workers), most)
         if len(numbers[0]) > most:
             raise CapacityError
     except CapacityError:
@@ -110,22 +116,87 @@ def join(
         raise CapacityError(
             f"the result has more than {most} rows, {bound}; narrow the condition, join in pieces or {more}"
         ) from None
-    with ThreadPoolExecutor(int(workers)) as pool:
-        taken = pool.map(
-            lambda side: take_once(*side),
-            [
-                (column, field, picks)
-                for table, picks in zip(tables, _picks(numbers, how), strict=False)
-                for column, field in zip(table.columns, table.schema, strict=True)
-            ],
-        )
-        return result_table(schema, list(taken))
+    return taken(schema, tables, numbers, how, int(workers))
 
 
 def check_rows(name: str, count: int) -> None:
     """Refuse a table with more rows than the core can number."""
     if count > MAX_ROWS:
         raise CapacityError(f"{name} has {count} rows; join() takes up to {MAX_ROWS}, join it in pieces")
+
+
+class PairFinder:
+    """Two tables with their keys for a plan: finds the pairs of all their rows, or of parts of them.
+
+    Parameters
+    ----------
+    tables : (pyarrow.Table, pyarrow.Table)
+        Left and right rows.
+    chosen : Plan
+        The conditions, and which of them are sorted by.
+    time : BoundTime, optional
+        That of an interval, which is one more band: behind the equalities where the plan has the time there,
+        else a filter. Rows without a timestamp have no partner.
+
+    Notes
+    -----
+    Cost: a pass over the keys, more for text; then a sort of the parts each time.
+    """
+
+    def __init__(self, tables: Sequence[pa.Table], chosen: Plan, time: BoundTime | None = None) -> None:
+        on = [(key.key.name, *_columns(tables, key)) for key in chosen.keys]
+        if time is not None:
+            ranges: Ranges = [(("sum", -time.before), ("sum", time.after))]
+            times = [time.extract(table, side) for side, table in enumerate(tables)]
+            on.insert(len(chosen.indexed), ("int64", ranges, times))
+        self._on = [(name, ranges) for name, ranges, _ in on]
+        self._keys = [[columns[side] for _, _, columns in on] for side in (0, 1)]
+        self._equalities = chosen.equalities
+        self._banded = "conjunct" if chosen.banded == "time" else chosen.banded
+
+    def pairs(
+        self, limit: int, left: slice = _ALL, right: slice = _ALL, workers: int = 1
+    ) -> tuple[Numbers, Numbers]:
+        """The rows of each pair, counted from the start of the parts; CapacityError beyond a limit."""
+        found = self._found(left, right, pairs=True, workers=workers, limit=limit)
+        return found[0], found[1]
+
+    def matched(self, left: slice = _ALL, right: slice = _ALL, workers: int = 1) -> NDArray[np.bool_]:
+        """Which rows of the left part have a partner in the right one."""
+        flags: NDArray[np.bool_] = self._found(left, right, pairs=False, workers=workers)[0].view(np.bool_)
+        return flags
+
+    def _found(
+        self, left: slice, right: slice, *, pairs: bool, workers: int, limit: int = 0
+    ) -> tuple[Any, ...]:
+        return native_pairs(
+            self._on,
+            [
+                [(values[part], None if nulls is None else nulls[part]) for values, nulls in keys]
+                for keys, part in zip(self._keys, (left, right), strict=True)
+            ],
+            equalities=self._equalities,
+            banded=self._banded,
+            pairs=pairs,
+            workers=workers,
+            share=LEAST_SHARE,
+            limit=limit,
+        )
+
+
+def taken(
+    schema: pa.Schema, tables: Sequence[pa.Table], numbers: Sequence[Numbers], how: str, workers: int = 1
+) -> pa.Table:
+    """The result of a join type, by the numbers of its left and right rows; -1 for no partner."""
+    wanted = [
+        (column, field, picks)
+        for table, picks in zip(tables, _picks(numbers, how), strict=False)
+        for column, field in zip(table.columns, table.schema, strict=True)
+    ]
+    if workers == 1:  # a thread would cost more than the columns of a small part
+        return result_table(schema, [take_once(*one) for one in wanted])
+    with ThreadPoolExecutor(workers) as pool:
+        return result_table(schema, list(pool.map(lambda one: take_once(*one), wanted)))
 
 
 def _check_number(name: str, value: Any) -> None:
@@ -141,24 +212,12 @@ def _rows_in_memory(tables: Sequence[pa.Table]) -> int:
 
 
 def _rows_of(
-    tables: Sequence[pa.Table], chosen: Plan, how: str, workers: int, limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    finder: PairFinder, tables: Sequence[pa.Table], how: str, workers: int, limit: int
+) -> tuple[Numbers, Numbers]:
     """Numbers of the left and the right rows of a result; -1 for no partner."""
-    pairs = how not in LEFT_ONLY
-    keys = [_columns(tables, key) for key in chosen.keys]
-    found = native_pairs(
-        [(key.key.name, ranges) for key, (ranges, _) in zip(chosen.keys, keys, strict=True)],
-        [[columns[side] for _, columns in keys] for side in (0, 1)],
-        equalities=chosen.equalities,
-        banded=chosen.banded,
-        pairs=pairs,
-        workers=workers,
-        share=LEAST_SHARE,
-        limit=limit,
-    )
-    if not pairs:
-        return _chosen(found[0].view(np.bool_), how)
-    left, right = found
+    if how in LEFT_ONLY:
+        return _chosen(finder.matched(workers=workers), how)
+    left, right = finder.pairs(limit, workers=workers)
     if how == "inner":
         return left, right
     matched = [_flags(len(table), numbers) for table, numbers in zip(tables, (left, right), strict=True)]
@@ -172,12 +231,12 @@ def _rows_of(
     return left, right
 
 
-def _chosen(matched: NDArray[np.bool_], how: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _chosen(matched: NDArray[np.bool_], how: str) -> tuple[Numbers, Numbers]:
     """The left rows of a semi or an anti join, by which of them have a partner."""
     return np.flatnonzero(matched if how == "left_semi" else ~matched), np.empty(0, np.int64)
 
 
-def _flags(size: int, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _flags(size: int, numbers: Numbers) -> NDArray[np.bool_]:
     flags = np.zeros(size, np.bool_)
     flags[numbers] = True
     return flags
@@ -202,7 +261,7 @@ def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tu
     return COMPARISONS[key.op], columns
 
 
-def _picks(numbers: Sequence[NDArray[np.int64]], how: str) -> Iterator[Picks]:
+def _picks(numbers: Sequence[Numbers], how: str) -> Iterator[Picks]:
     """Rows to take of each table that the result has columns of."""
     for rows_, outer in zip(numbers, (("right", "full"), ("left", "full")), strict=True):
         missing = rows_ == -1 if how in outer else None

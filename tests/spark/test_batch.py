@@ -2,20 +2,31 @@
 
 import itertools
 import tempfile
+from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from window_cases import HOWS, KINDS, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
+from slidejoin import reference, tables
 from slidejoin.errors import StateError
+from slidejoin.keys import bind
+from slidejoin.spec import join_spec
 
 pytest.importorskip("pyspark")
 
 from spark.streams import LONG, Streams, assert_same, embedded_whole, random_streams
 from spark.test_spark_oracle import CONDITIONS, JOINS
 
-from slidejoin.spark import batch, tasks
+from slidejoin.spark import batch, explain, tasks
 from slidejoin.spark.prepare import prepare
+from slidejoin.spark.recipe import Recipe
+from slidejoin.spark.route import Routing
 
 WINDOWS = (
     sj.interval("1s", "500ms", time="ts"),
@@ -30,15 +41,19 @@ def grouped(spark, tmp_path, streams, on, window, how, groups=3, rows=40):
     files = Streams([streams.left[0]], [streams.right[0]]).write(tmp_path / "in")
     whole = files.read_whole(spark)
     recipe = prepare(*whole, on, window, how, ("", "_right"), partitions=groups, event_time=None).recipe
-    text = recipe.to_json()
-    found = []
-    for side, tables in enumerate(streams.sides):
-        for part in itertools.chain(*(table.to_batches(max_chunksize=rows) for table in tables)):
-            for routed in tasks.route_rows(text, side, iter([part])):
-                found += routed.select(["group", "side", "data"]).to_pylist()
+    return recipe, routed(recipe, [pa.concat_tables(side) for side in streams.sides], rows)
+
+
+def routed(recipe, sides, rows):
+    """The blobs of both sides by group, home rows first."""
+    text, found = recipe.to_json(), []
+    for side, table in enumerate(sides):
+        for part in table.to_batches(max_chunksize=rows):
+            for blobs in tasks.route_rows(text, side, iter([part])):
+                found += blobs.select(["group", "side", "data"]).to_pylist()
     homes = {id_: recipe.half(number)[0].home for number, id_ in enumerate(recipe.ids)}
     found.sort(key=lambda row: (row["group"], row["side"] != homes[row["group"]]))
-    return recipe, text, found
+    return found
 
 
 def batches(rows, size):
@@ -46,6 +61,13 @@ def batches(rows, size):
     schema = pa.schema([("group", pa.int32()), ("side", pa.int8()), ("data", pa.binary())])
     table = pa.Table.from_pylist(rows, schema=schema)
     return table.to_batches(max_chunksize=size)
+
+
+def joined(recipe, blobs):
+    """What comes out of groups, batch by batch."""
+    found = list(batch.join_groups(recipe.to_json(), iter(batches(blobs, 5))))
+    assert all(part.schema.equals(recipe.output) for part in found)
+    return found
 
 
 LIMITS = ((1, 1), (3000, 7), (2**26, 2**14))
@@ -62,14 +84,13 @@ def test_groups_of_any_size(spark, tmp_path, monkeypatch):
     streams = random_streams(seed=91, rows=60 if LONG else 30)
     for number, (name, how) in enumerate(JOINS):
         on, window = CONDITIONS[name][0], WINDOWS[number % len(WINDOWS)]
-        recipe, text, rows = grouped(spark, tmp_path / str(number), streams, on, window, how)
+        recipe, rows = grouped(spark, tmp_path / str(number), streams, on, window, how)
         expected = embedded_whole(streams, on, window, how)
         for limit, length in LIMITS:
             monkeypatch.setattr(batch, "LIMIT", limit)
             monkeypatch.setattr(batch, "SLICE", length)
             made.clear()
-            found = list(batch.join_groups(text, iter(batches(rows, 5))))
-            assert_same(pa.Table.from_batches(found, recipe.output), expected)
+            assert_same(pa.Table.from_batches(joined(recipe, rows), recipe.output), expected)
             assert bool(made) == (limit < 10**4), "files only where memory does not do"
             assert all(file.closed for file in made)
 
@@ -77,6 +98,200 @@ def test_groups_of_any_size(spark, tmp_path, monkeypatch):
 def test_rows_that_are_not_sorted_are_refused(spark, tmp_path):
     streams = random_streams(seed=92, batches=1)
     on = CONDITIONS["band"][0]
-    _, text, rows = grouped(spark, tmp_path, streams, on, WINDOWS[0], "inner")
+    recipe, rows = grouped(spark, tmp_path, streams, on, WINDOWS[0], "inner")
     with pytest.raises(StateError, match="came twice; its rows were not sorted"):
-        list(batch.join_groups(text, iter(batches(rows + rows[:1], 100))))
+        joined(recipe, rows + rows[:1])
+
+
+def test_explain_tells_how_batches_are_joined(spark):
+    empty = spark.createDataFrame([], "k bigint, ts timestamp")
+    text = repr(explain(empty, empty, sj.equal("k"), WINDOWS[0], "full", partitions=2))
+    by = "by equal('k', 'k') together with the interval of time"
+    assert f"sorted   as tables are, slice by slice of time in each group: {by}" in text
+    assert "twice the work" in text
+    assert "index" not in text
+    assert "64 MB of each side of a group" in text
+
+
+# --- Without Spark: groups are a plain function of their blobs ---
+
+
+def recipe_of(spec, groups=1):
+    """The recipe of a join of Arrow tables."""
+    schemas = spec.schema(0), spec.schema(1)
+    names = zip(spec.on, spec.names(0), spec.names(1), strict=False)
+    first, *others = (condition.predicate(left, right) for condition, left, right in names)
+    for other in others:
+        first &= other
+    asked = join_spec(first, spec.sj_window(), spec.how, order="none")
+    halves = ("left", "right") if spec.how == "full" else (spec.how,)
+    routings = tuple(Routing(bind(replace(asked, how=half), *schemas), half, groups) for half in halves)
+    return Recipe("a test", routings, schemas, tuple(range(groups * len(halves))), groups)
+
+
+def sides_of(spec, rows):
+    """Both tables; a row's id is its number among all."""
+    numbers = [[i for i, row in enumerate(rows) if row.side == side] for side in (0, 1)]
+    return [spec.table(side, [rows[i] for i in numbers[side]], numbers[side]) for side in (0, 1)]
+
+
+def found_by_groups(spec, rows, groups=1, size=7):
+    """The pairs of each batch that comes out."""
+    recipe = recipe_of(spec, groups)
+    parts = joined(recipe, routed(recipe, sides_of(spec, rows), size))
+    return [id_pairs(spec, pa.Table.from_batches([part])) for part in parts]
+
+
+def from_reference(spec, rows):
+    return Counter(itertools.chain(*expected(spec, rows)[0]))
+
+
+def counted(found):
+    return Counter(itertools.chain(*found))
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Set bytes in memory, rows of a slice and pairs of a piece."""
+
+    def set_limits(memory=batch.LIMIT, length=batch.SLICE, pairs=batch.RESULTS):
+        monkeypatch.setattr(batch, "LIMIT", memory)
+        monkeypatch.setattr(batch, "SLICE", length)
+        monkeypatch.setattr(batch, "RESULTS", pairs)
+
+    return set_limits
+
+
+# A blob is no place for a dictionary, nor has Spark any.
+PLAIN = tuple(name for name in KINDS if name not in ("dictionary", "texts"))
+
+
+@given(
+    script=scripts(windows_of=("interval",), self_joins=False, hows=HOWS, kinds=PLAIN, max_size=40),
+    memory=st.sampled_from((1, 600, 2**26)),
+    length=st.sampled_from((1, 3, 2**14)),
+    pairs=st.sampled_from((1, 4, 2**20)),
+    groups=st.sampled_from((1, 3)),
+)
+def test_the_reference_agrees(script, memory, length, pairs, groups):
+    spec, rows = script
+    spec = replace(spec, window=replace(spec.window, lateness=None))  # in a batch nothing is late
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("LIMIT", memory), ("SLICE", length), ("RESULTS", pairs)):
+            patch.setattr(batch, name, value)
+        assert counted(found_by_groups(spec, rows, groups)) == from_reference(spec, rows)
+
+
+BAND = Condition("band", "int64", ((-2, 3),))
+TEXT = Condition("equal", "string")
+TEXTS = ("a", "b", "", "ä", "long enough not to be inline", None)
+ONS = {
+    "equal and time": (Condition("equal", "int32"),),
+    "text and time": (TEXT,),
+    "texts, numbers and time": (TEXT, Condition("equal", "int32"), Condition("less", "float64")),
+    "band": (BAND,),
+    "bands and text": (Condition("bands", "int64", ((-4, -3), (0, 2))), TEXT),
+    "floats": (Condition("band", "float64", ((-0.3, 0.3),)),),
+    "time alone": (Condition("not_equal", "string"),),
+    "comparison": (Condition("greater_equal", "int64"),),
+}
+
+
+PARTS = [(1, 4, 2**20), (1500, 1, 5), (2**26, 10, 3), (2**26, 2**14, 2**20)]
+if LONG:
+    PARTS = list(itertools.product((1, 1500, 2**26), (1, 10, 2**14), (1, 5, 2**20)))
+
+
+def key_values(condition, random, count):
+    """Keys of a condition's kind that collide, with nulls, and NaN among floats."""
+    if condition.columns.is_text:
+        return [TEXTS[i] for i in random.integers(0, len(TEXTS), count)]
+    numbers = random.integers(0, 12, count)
+    if condition.columns.is_float:
+        return [None if i == 0 else float("nan") if i == 1 else i / 10 for i in numbers]
+    return [None if i == 0 else int(i) for i in numbers]
+
+
+def random_rows(on, seed, count=240, times=60):
+    random = np.random.default_rng(seed)
+    keys = zip(*(key_values(condition, random, count) for condition in on), strict=True)
+    stamps = [None if i == 0 else int(i) for i in random.integers(0, times, count)]
+    sides = (int(side) for side in random.integers(0, 2, count))
+    return [Row(*row) for row in zip(sides, keys, stamps, strict=True)]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("name", ONS)
+def test_every_join_type_in_blocks_slices_and_pieces(limits, name, how):
+    on = ONS[name]
+    spec = Spec(on=on, window=reference.Interval(5, 3), how=how, one_name=False)
+    rows = random_rows(on, seed=len(name) + len(how))
+    wanted = from_reference(spec, rows)
+    assert len(wanted) > 3
+    for memory, length, pairs in PARTS:
+        limits(memory, length, pairs)
+        assert counted(found_by_groups(spec, rows, size=9)) == wanted
+
+
+@pytest.mark.parametrize("window", [(1, 1), (40, -3), (-1, 3), (10**6, 10**6)])
+def test_a_hot_key_comes_out_in_pieces(limits, window):
+    """One home row has more partners than a piece has pairs."""
+    rows = [Row(i % 2, ("hot",), i // 8) for i in range(64)]
+    spec = Spec(on=(TEXT,), window=reference.Interval(*window))
+    wanted = from_reference(spec, rows)
+    for pairs in (1, 5, 64):
+        limits(pairs=pairs)
+        found = found_by_groups(spec, rows)
+        assert max(map(len, found)) <= pairs
+        assert counted(found) == wanted
+    limits(memory=1500, pairs=5)
+    for how in HOWS[1:]:
+        outer = replace(spec, how=how)
+        assert counted(found_by_groups(outer, rows)) == from_reference(outer, rows)
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+ENDS = (LEAST, LEAST + 1, LEAST + 9, -1, 0, 1, MOST - 9, MOST - 1, MOST, None)
+REACHES = (
+    (0, 0),
+    (1, 0),
+    (9, -9),
+    (-(2**63), 2**63),
+    (2**63, 2**63 - 1),
+    (2**64 - 1, 2**64 - 1),
+    (2**64 - 1, -(2**64 - 1)),
+    (-(2**64 - 2), 2**64 - 1),
+)
+
+
+@pytest.mark.parametrize("name", ["band", "equal and time", "comparison"])
+@pytest.mark.parametrize("window", REACHES)
+def test_times_at_the_ends_of_their_type(limits, window, name):
+    on = ONS[name]
+    rows = [Row(side, (key,), ts) for side, key, ts in itertools.product((0, 1), (1, 2), ENDS)]
+    for how in HOWS:
+        spec = Spec(on=on, window=reference.Interval(*window), how=how)
+        wanted = from_reference(spec, rows)
+        for length in (1, 4, 2**14):
+            limits(length=length)
+            assert counted(found_by_groups(spec, rows, size=20)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "equalities", "place"),
+    [("equal and time", 1, 1), ("texts, numbers and time", 2, 2), ("time alone", 0, 0), ("band", 0, 1)],
+)
+def test_time_is_sorted_by_where_there_is_no_band(monkeypatch, name, equalities, place):
+    asked, real = [], tables.native_pairs
+
+    def spy(on, keys, **options):
+        asked.append((on, options))
+        return real(on, keys, **options)
+
+    monkeypatch.setattr(tables, "native_pairs", spy)
+    on = ONS[name]
+    found_by_groups(Spec(on=on, window=reference.Interval(5, 3)), random_rows(on, seed=5))
+    for conjuncts, options in asked:
+        assert conjuncts[place] == ("int64", [(("sum", -5), ("sum", 3))])
+        assert (options["equalities"], options["banded"]) == (equalities, "conjunct")
+    assert asked

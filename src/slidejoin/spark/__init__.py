@@ -1,8 +1,8 @@
 """slidejoin on Spark: the same joins on DataFrames, streaming and batch.
 
-A row goes by the router (``route``, ``tasks``) to groups, where each pair meets once; each group is an
-embedded join (``operator``, or ``batch``), whose state Spark keeps (``kept``, ``cache``). ``prepare`` checks
-the call.
+A row goes by the router (``route``, ``tasks``) to groups, where each pair meets once. A group of streams is
+an embedded join (``operator``), whose state Spark keeps (``kept``, ``cache``); one of batches is joined as
+tables are (``batch``). ``prepare`` checks the call.
 """
 
 try:

@@ -2,36 +2,41 @@
 
 Groups are those of the router. Spark sorts their blobs by group, with its own spilling. Home rows are cut
 into slices by time, about as long as the window and of some thousand rows at least, so that a row has few
-candidates that only its time rules out; each slice is an embedded join that the other side's rows of its time
-probe. What a group has beyond ``LIMIT`` bytes of a side waits in a file: home rows are joined block by block,
-and the other side is read anew for each. A home row is in one slice and meets all its partners there, which
-is all that outer, semi and anti joins need.
+candidates that only its time rules out; each slice is joined with the other side's rows of its time as two
+tables are (``slidejoin.tables``), the window being one more band. What a group has beyond ``LIMIT`` bytes of
+a side waits in a file: home rows are joined block by block, and the other side is read anew for each. A home
+row is in one block and meets all its partners there: a flag for each row is all that outer, semi and anti
+joins need.
 """
 
 import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from typing import IO, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
-from slidejoin.errors import StateError
-from slidejoin.keys.columns import SIDES
+from slidejoin.errors import CapacityError, StateError
+from slidejoin.plan import plan as planned
 from slidejoin.spark import blobs, recipe, tasks
-from slidejoin.spark.output import pushed, results
+from slidejoin.spark.output import RESULTS
 from slidejoin.spark.prepare import Prepared, routed
 from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing
+from slidejoin.spec import LEFT_ONLY
+from slidejoin.tables import Numbers, PairFinder, taken
 
 LIMIT = 2**26  # bytes of a side of a group in memory
 SLICE = 2**14  # home rows of a slice, at least
 
 _Blob: TypeAlias = tuple[int, pa.Buffer]
+_Piece: TypeAlias = tuple[Sequence[slice], Sequence[Numbers]]  # parts of both sides, and their pairs
+_T = TypeVar("_T")
 
 
 def joined(prepared: Prepared) -> DataFrame:
@@ -65,11 +70,11 @@ def join_groups(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
             raise StateError(f"group {group} came twice; its rows were not sorted")
         seen.add(group)
         routing, second = plan.half(numbers[group])
-        for table in _join_group(plan, routing, ((side, data) for _, side, data in members)):
-            yield from blobs.cut(results(plan, table, second))
+        for table in _join_group(plan, routing, second, ((side, data) for _, side, data in members)):
+            yield from blobs.cut(table)
 
 
-def _join_group(plan: Recipe, routing: Routing, members: Iterator[_Blob]) -> Iterator[pa.Table]:
+def _join_group(plan: Recipe, routing: Routing, second: bool, members: Iterator[_Blob]) -> Iterator[pa.Table]:
     home = routing.home
     with contextlib.ExitStack() as files:
         mine = _Spool(plan.schemas[home], files)
@@ -77,48 +82,108 @@ def _join_group(plan: Recipe, routing: Routing, members: Iterator[_Blob]) -> Ite
         for side, data in members:
             (mine if side == home else other).add(data)
         for block in mine.blocks():
-            yield from _join_block(plan, routing, block, other)
+            yield from _join_block(plan, routing, second, block, other)
 
 
-def _join_block(plan: Recipe, routing: Routing, block: pa.Table, other: "_Spool") -> Iterator[pa.Table]:
-    """Join home rows with all rows of the other side."""
-    home = routing.home
-    before, after = plan.time.before, plan.time.after
-    # A partner of a home row is between so much earlier and so much later.
-    earlier, later = (before, after) if home == 0 else (after, before)
-    joins = []
-    for rows, first, last in _slices(*_by_time(plan, block, home), before + after):
-        join = plan.new_join(routing)
-        yield join.push(**{SIDES[home]: rows})
-        joins.append((join, first - earlier, last + later))
+def _join_block(
+    plan: Recipe, routing: Routing, second: bool, block: pa.Table, other: "_Spool"
+) -> Iterator[pa.Table]:
+    """Join home rows with all rows of the other side; of a second half, only rows without a partner come."""
+    how, home = routing.how, routing.home
+    mine = _by_time(plan, block, home)
+    matched = np.zeros(len(mine.table), np.bool_)
     for chunk in other.blocks():
-        table, times = _by_time(plan, chunk, 1 - home)
-        for join, first, last in joins:
-            start, stop = _first_from(times, first), _first_from(times, last + 1)
-            yield from pushed(join, 1 - home, table.slice(start, max(0, stop - start)), store=False)
-    for join, _, _ in joins:
-        yield join.finish()
-        join.close()
+        meeting = _Meeting(plan, routing, mine, _by_time(plan, chunk, 1 - home))
+        for rows in _slices(mine.times, plan.time.before + plan.time.after):
+            if how in LEFT_ONLY:
+                matched[rows] |= meeting.matched(rows)
+                continue
+            for parts, numbers in meeting.pieces(rows):
+                matched[parts[home]][numbers[home]] = True
+                if not second:
+                    both = [table[part] for table, part in zip(meeting.tables, parts, strict=True)]
+                    yield taken(plan.matched, both, numbers, "inner")
+    if how != "inner":
+        alone = np.flatnonzero(matched if how == "left_semi" else ~matched)
+        tables = _sides(home, mine.table, plan.schemas[1 - home].empty_table())
+        yield taken(plan.matched, tables, _sides(home, alone, np.full(len(alone), -1)), how)
 
 
-def _by_time(plan: Recipe, table: pa.Table, side: int) -> tuple[pa.Table, NDArray[np.int64]]:
-    """Rows in the order of their timestamps, and these; rows without one are first."""
-    times, null = plan.time.extract(table, side)
-    if null is not None:
-        times = np.where(null, _LEAST, times)
+class _Timed(NamedTuple):
+    """Rows in the order of their timestamps, and these; rows without one match nothing and are anywhere."""
+
+    table: pa.Table
+    times: NDArray[np.int64]
+
+
+def _by_time(plan: Recipe, table: pa.Table, side: int) -> _Timed:
+    table = table.combine_chunks()  # parts of it are then taken from without a copy
+    times, _ = plan.time.extract(table, side)
     if (times[1:] >= times[:-1]).all():
-        return table, times
+        return _Timed(table, times)
     order = np.argsort(times, kind="stable")
-    return table.take(pa.array(order)), times[order]
+    return _Timed(table.take(pa.array(order)), times[order])
 
 
-def _slices(table: pa.Table, times: NDArray[np.int64], length: int) -> Iterator[tuple[pa.Table, int, int]]:
-    """Rows in slices of time of about a length and enough rows: each with its first and last timestamp."""
+class _Meeting:
+    """Home rows and rows of the other side: a part of the former meets the rows of its time."""
+
+    def __init__(self, plan: Recipe, routing: Routing, mine: _Timed, others: _Timed) -> None:
+        self._home = routing.home
+        before, after = plan.time.before, plan.time.after
+        # A partner of a home row is between so much earlier and so much later.
+        self._reach = (after, before) if self._home else (before, after)
+        self._times = mine.times, others.times
+        self.tables = _sides(self._home, mine.table, others.table)
+        self._finder = PairFinder(self.tables, planned(routing.bound), plan.time)
+
+    def matched(self, rows: slice) -> NDArray[np.bool_]:
+        """Which home rows have a partner, of a left side at home."""
+        return self._finder.matched(rows, self._near(rows))
+
+    def pieces(self, rows: slice, near: slice | None = None) -> Iterator[_Piece]:
+        """The pairs of home rows, with all rows of their time or some: ``RESULTS`` of them at a time."""
+        if near is None:
+            near = self._near(rows)
+        parts = _sides(self._home, rows, near)
+        try:
+            numbers = self._finder.pairs(RESULTS, *parts)
+        except CapacityError:
+            pass
+        else:
+            yield parts, numbers
+            return
+        # A hot key may match all rows there are: fewer at a time keep its pairs within memory.
+        if rows.stop - rows.start > 1:
+            for half in _halves(rows):
+                yield from self.pieces(half)
+        else:
+            for half in _halves(near):
+                yield from self.pieces(rows, half)
+
+    def _near(self, rows: slice) -> slice:
+        """The other side's rows of the time of home rows."""
+        (mine, others), (earlier, later) = self._times, self._reach
+        first, last = int(mine[rows.start]), int(mine[rows.stop - 1])
+        return slice(_first_from(others, first - earlier), _first_from(others, last + later + 1))
+
+
+def _halves(part: slice) -> tuple[slice, slice]:
+    middle = (part.start + part.stop) // 2
+    return slice(part.start, middle), slice(middle, part.stop)
+
+
+def _sides(home: int, mine: _T, others: _T) -> tuple[_T, _T]:
+    """What is of the home side and of the other one as left and right."""
+    return (others, mine) if home else (mine, others)
+
+
+def _slices(times: NDArray[np.int64], length: int) -> Iterator[slice]:
+    """Rows in slices of time of about a length and enough rows."""
     start = 0
     while start < len(times):
         stop = max(_first_from(times, int(times[start]) + length + 1), start + SLICE)
-        part = table.slice(start, stop - start)
-        yield part, int(times[start]), int(times[start + len(part) - 1])
+        yield slice(start, min(stop, len(times)))
         start = stop
 
 

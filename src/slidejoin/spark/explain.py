@@ -37,11 +37,15 @@ def explain(
     chosen = plan(recipe.routing.bound)
     lines = [("join", f"{how} on {on!r}, of {'streams' if prepared.streaming else 'batches'}")]
     if len(recipe.routings) == 2:
-        lines.append(("halves", "a left join, and the right rows without a partner: twice the state"))
+        twice = "state" if prepared.streaming else "work"
+        lines.append(("halves", f"a left join, and the right rows without a partner: twice the {twice}"))
     indexed = " together with ".join(f"{key.op}({key.left!r}, {key.right!r})" for key in chosen.indexed)
     if chosen.banded == "time":
         indexed = " together with ".join(part for part in (indexed, "the interval of time") if part)
-    lines.append(("index", f"{chosen.index} in each group: {indexed}"))
+    if prepared.streaming:
+        lines.append(("index", f"{chosen.index} in each group: {indexed}"))
+    else:
+        lines.append(("sorted", f"as tables are, slice by slice of time in each group: by {indexed}"))
     lines += [("routing", routing.describe()) for routing in recipe.routings]
     if recipe.routing.kind == "broadcast":
         lines.append(

@@ -9,12 +9,12 @@ from slidejoin.keys.columns import SIDES
 from slidejoin.spark.recipe import Recipe
 from slidejoin.window_join import WindowJoin
 
-RESULTS = 2**20  # rows that a push should give at most
+RESULTS = 2**20  # rows that should come out together at most
 ROWS = 2**17  # rows of a push
 _GROWTH = 16
 
 
-def pushed(join: WindowJoin, side: int, table: pa.Table, store: bool = True) -> Iterator[pa.Table]:
+def pushed(join: WindowJoin, side: int, table: pa.Table) -> Iterator[pa.Table]:
     """Push rows in pieces, so that a key with many partners does not make all its results at once.
 
     The first piece is one whose every row may match all that is stored; the others follow from what came out.
@@ -23,7 +23,7 @@ def pushed(join: WindowJoin, side: int, table: pa.Table, store: bool = True) -> 
     start, rows = 0, max(1, RESULTS // max(stored, 1))
     while start < table.num_rows:
         piece = table.slice(start, min(rows, ROWS))
-        found = join.push(**{SIDES[side]: piece}, store=store)
+        found = join.push(**{SIDES[side]: piece})
         yield found
         start += len(piece)
         rows = max(1, min(len(piece) * _GROWTH, RESULTS * len(piece) // max(len(found), 1)))
