@@ -56,16 +56,19 @@ def test_the_index_follows_what_is_asked(window):
     assert compared.auto.index == "bi-sort"
     compared.push(100)
     for _ in range(12):
-        compared.push(2 * WINDOW, spread=10**6)
+        compared.push(2 * WINDOW, spread=10**6)  # few partners, as many arrivals as the window holds
+    assert compared.auto.index == "sorted-run"
+    for _ in range(40):
+        compared.push(WINDOW // 8, spread=10**6)  # small batches
     assert compared.auto.index == "bucket-tree"
     compared.push(100)
 
 
-def test_a_self_join_lists_what_it_counts_and_stays():
+def test_a_self_join_lists_what_it_counts():
     compared = Compared(WINDOW, self_join=True)
     for _ in range(6):
         compared.count(2 * WINDOW)
-    assert compared.auto.index == "bucket-tree"
+    assert compared.auto.index == "sorted-run"
 
 
 def test_ranges_outlive_a_change():
@@ -80,8 +83,8 @@ def test_ranges_outlive_a_change():
             np.testing.assert_array_equal(one, other)
         seen.add(auto.index)
         auto.check()
-    assert seen == {"bucket-tree", "bi-sort"}
-    assert auto.index == "bucket-tree"
+    assert seen == {"bucket-tree", "bi-sort", "sorted-run"}
+    assert auto.index == "sorted-run"
 
 
 def test_once_is_not_enough():
@@ -122,7 +125,7 @@ def large_batches_become_runs(window, steps):
         assert one.equals(other)
         joins[0].check()
     text = repr(joins[0].explain())
-    assert "by bi-sort" in text
+    assert "by sorted-run" in text
     assert "changed 1 time" in text
     snapshot = joins[0].snapshot()
     again = sj.WindowJoin.restore(snapshot)

@@ -1,10 +1,10 @@
 // Which index a join has where nobody says: by what was seen of it since it was last asked.
 //
-// The bucket-tree is the fastest nearly everywhere, whatever the keys do. Sorted runs (bi-sort) are where a
-// large window gets arrivals by the hundred thousand, and where partners are many and only counted: there one
-// search tells a whole range. The figures are in docs/indexes.md. The chooser looks once for each window that
-// has passed and changes its mind only when it would have done so twice in a row: moving the window into
-// another structure costs a sort and about as much as inserting it anew.
+// The bucket-tree is the fastest nearly everywhere, whatever the keys do. One sorted run is where arrivals
+// come in batches that are large against the window, and several (bi-sort) where partners are many and only
+// counted: there one search tells a whole range. The figures are in docs/indexes.md. The chooser looks once
+// for each window that has passed and changes its mind only when it would have done so twice in a row: moving
+// the window into another structure costs a sort and about as much as inserting it anew.
 #pragma once
 
 #include "../engine.hpp"
@@ -57,9 +57,9 @@ class Chooser {
     }
 
   private:
-    static constexpr std::uint64_t kLeast = 4096;     // arrivals that are looked at together
-    static constexpr std::uint64_t kLarge = 1 << 17;  // arrivals that leave the cache
-    static constexpr double kMany = 256;              // partners whose counting by ranges pays
+    static constexpr std::uint64_t kLeast = 4096;  // arrivals that are looked at together
+    static constexpr std::uint64_t kLarge = 1024;  // arrivals that are worth a pass over the window
+    static constexpr double kMany = 256;           // partners whose counting by ranges pays
 
     struct Seen {
         std::uint64_t together;
@@ -69,9 +69,10 @@ class Chooser {
     };
 
     static IndexKind choose(const Seen& seen) {
-        const bool whole = seen.together >= kLarge && seen.together >= seen.live / 4;
-        const bool ranges = seen.counted && seen.partners >= kMany && seen.together >= seen.live / 32;
-        return whole || ranges ? IndexKind::bi_sort : IndexKind::bucket_tree;
+        if (seen.counted && seen.partners >= kMany && seen.together >= seen.live / 32)
+            return IndexKind::bi_sort;
+        const bool large = seen.together >= kLarge && seen.together >= seen.live / 8;
+        return large ? IndexKind::sorted_run : IndexKind::bucket_tree;
     }
 
     IndexKind kind_ = kFirst;

@@ -243,7 +243,7 @@ def _over_numpy(sizes: Sizes, _: Programs, say: Say) -> Iterable[Result]:
         say(what)
         workload = Workload(window, sizes.matches)
         joins: dict[str, NumericPushes] = {
-            index: workload.join(index, batch) for index in ("auto", "bucket-tree", "bi-sort")
+            index: workload.join(index, batch) for index in ("auto", "bucket-tree", "sorted-run")
         }
         indexes = list(joins)
         filling = max(window // 16, 2)  # batches so large that filling does not take long
