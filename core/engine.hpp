@@ -138,6 +138,7 @@ class Pairs {
     }
     void add(std::size_t count) { size_ += count; }
 
+    void clear() { size_ = 0; }
     void fit();  // gives back what was reserved in vain
 
   private:

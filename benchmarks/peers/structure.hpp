@@ -41,16 +41,18 @@ class Structure {
     // Memory in use for each tuple of both windows.
     virtual double bytes_per_tuple() = 0;
 
-    // Adding up is left out of the time where pairs are so many that the clock costs less than it.
+    // Pushes write their pairs over those of the one before, as for somebody who uses them at once. Adding up
+    // is left out of the time where pairs are so many that the clock costs less than it.
     Found join(const Arrivals& arrivals, std::size_t push_size, bool with_pairs, bool many) {
         const bool clock_pushes = with_pairs && many;
         const auto begin = Clock::now();
         Found found;
+        Pairs pairs;
         for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {
             const std::size_t to = std::min(from + push_size, arrivals.keys.size());
             if (with_pairs) {
                 const auto push_begin = clock_pushes ? Clock::now() : begin;
-                Pairs pairs;
+                pairs.clear();
                 push(arrivals, from, to, &pairs);
                 if (clock_pushes) found.seconds += since(push_begin);
                 found.add(pairs);
@@ -66,11 +68,12 @@ class Structure {
     // leaves out when others ran.
     Found join(const Arrivals& arrivals, std::size_t push_size, std::vector<double>& pauses) {
         Found found;
+        Pairs pairs;
         pauses.clear();
         pauses.reserve(arrivals.keys.size() / push_size + 1);
         for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {
             const std::size_t to = std::min(from + push_size, arrivals.keys.size());
-            Pairs pairs;
+            pairs.clear();
             const double begin = thread_seconds();
             push(arrivals, from, to, &pairs);
             const double seconds = thread_seconds() - begin;

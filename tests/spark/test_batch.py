@@ -236,7 +236,17 @@ def test_every_join_type_in_blocks_slices_and_pieces(limits, name, how):
 @pytest.mark.parametrize("window", [(1, 1), (40, -3), (-1, 3), (10**6, 10**6)])
 def test_a_hot_key_comes_out_in_pieces(limits, window):
     """One home row has more partners than a piece has pairs."""
-    rows = [Row(i % 2, ("hot",), i // 8) for i in range(64)]
+    pieces_of_a_hot_key(limits, window, lambda i: i % 2)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_hot_key_of_few_rows_and_many(limits, side):
+    """The many are taken by halves where they are many times the few, on whichever side the home is."""
+    pieces_of_a_hot_key(limits, (10**6, 10**6), lambda i: side if i % 21 else 1 - side)
+
+
+def pieces_of_a_hot_key(limits, window, side_of):
+    rows = [Row(side_of(i), ("hot",), i // 8) for i in range(64)]
     spec = Spec(on=(TEXT,), window=reference.Interval(*window))
     wanted = from_reference(spec, rows)
     for pairs in (1, 5, 64):

@@ -6,10 +6,11 @@ Ratios are speeds; a line without a target is information.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from slidejoin import isa
+from slidejoin.bench import tables_join
 from slidejoin.bench.foundation import Agreement, Answer
 from slidejoin.bench.indexes import Say, alternated, full_numpy, report
 from slidejoin.bench.indexes import Sizes as TableSizes
@@ -58,6 +59,7 @@ class Sizes(TableSizes):
     heat: int = 2**16  # arrivals by which contenders without a chance are told
     pause_tuples: int = 10**7
     replicas: int = 5  # of a join whose pauses are timed
+    tables: tables_join.Sizes = field(default_factory=tables_join.Sizes)
 
 
 QUICK = Sizes(
@@ -74,6 +76,7 @@ QUICK = Sizes(
     heat=2**9,
     pause_tuples=2**12,
     replicas=2,
+    tables=tables_join.QUICK,
 )
 
 
@@ -305,7 +308,12 @@ def _pause(name: str, field: str, shape: str) -> str:
     return f"{name}, {'longest' if rank == 'max' else rank} of {shape}{again}"
 
 
-PARTS = (_over_absl, _monotone, _skewed, _over_papers, _widths, _over_numpy, _pauses)
+def _tables(sizes: Sizes, _: Programs, say: Say) -> Iterable[Result]:
+    """Two whole tables, for which there is no window: as ``slidejoin bench join`` measures them."""
+    yield from tables_join.results(sizes.tables, say)
+
+
+PARTS = (_over_absl, _monotone, _skewed, _over_papers, _widths, _over_numpy, _pauses, _tables)
 
 
 def _bucket(workload: Workload, tuples: int, group: int = GROUP, **options: str) -> Contender:

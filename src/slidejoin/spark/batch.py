@@ -33,6 +33,7 @@ from slidejoin.tables import Numbers, PairFinder, taken
 
 LIMIT = 2**26  # bytes of a side of a group in memory
 SLICE = 2**14  # home rows of a slice, at least
+LOPSIDED = 16  # times as many others as home rows, from which on the others are taken by halves
 
 _Blob: TypeAlias = tuple[int, pa.Buffer]
 _Piece: TypeAlias = tuple[Sequence[slice], Sequence[Numbers]]  # parts of both sides, and their pairs
@@ -153,19 +154,26 @@ class _Meeting:
         else:
             yield parts, numbers
             return
-        # A hot key may match all rows there are: fewer at a time keep its pairs within memory.
-        if rows.stop - rows.start > 1:
-            for half in _halves(rows):
-                yield from self.pieces(half)
-        else:
+        # A hot key may match all rows there are: fewer at a time keep its pairs within memory. Few home rows
+        # with very many others are not what makes them many, and each part would sort the others anew.
+        mine, others = rows.stop - rows.start, near.stop - near.start
+        if mine == 1 or others > LOPSIDED * mine:
             for half in _halves(near):
                 yield from self.pieces(rows, half)
+        else:
+            for half in _halves(rows):
+                yield from self.pieces(half, _common(self._near(half), near))
 
     def _near(self, rows: slice) -> slice:
         """The other side's rows of the time of home rows."""
         (mine, others), (earlier, later) = self._times, self._reach
         first, last = int(mine[rows.start]), int(mine[rows.stop - 1])
         return slice(_first_from(others, first - earlier), _first_from(others, last + later + 1))
+
+
+def _common(one: slice, other: slice) -> slice:
+    start = max(one.start, other.start)
+    return slice(start, max(start, min(one.stop, other.stop)))
 
 
 def _halves(part: slice) -> tuple[slice, slice]:
