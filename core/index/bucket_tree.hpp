@@ -267,6 +267,7 @@ class BucketTree {
     static constexpr unsigned kQueue = 127;              // as the count of a slot: its leaf is a queue
     static_assert(kQueue > kJoin && kQueue > kEntries);  // a queue has never room, nor is it joined
     static constexpr unsigned kSamples = 9;
+    static constexpr unsigned kLeavesAhead = 4;
     static constexpr std::uint32_t kOldest = std::uint32_t{1} << 29;
     static constexpr std::uint64_t kSteps = 2;  // of the sweep, for each entry inserted at most
 
@@ -359,10 +360,18 @@ class BucketTree {
     }
 
     void fetch_keys(Slot slot) const {
-        if (is_queue(slot)) return;
-        const Key* const keys = leaves_[slot.leaf()].keys;
-        const unsigned last = slot.count() - (slot.count() > 0);  // lines behind it hold nothing
-        for (unsigned i = 0; i < kEntries; i += kCacheLine / sizeof(Key)) prefetch(keys + std::min(i, last));
+        if (!is_queue(slot)) fetch_used(leaves_[slot.leaf()].keys, slot.count());
+    }
+
+    void fetch_positions(Slot slot) const {
+        if (!is_queue(slot)) fetch_used(leaves_[slot.leaf()].positions, slot.count());
+    }
+
+    // The lines that hold the first `count` entries.
+    template <class Part>
+    static void fetch_used(const Part* part, unsigned count) {
+        const unsigned last = count - (count > 0);
+        for (unsigned i = 0; i < kEntries; i += kCacheLine / sizeof(Part)) prefetch(part + std::min(i, last));
     }
 
     // Which entries of a leaf lie in the interval. Their positions are on their way from now on.
@@ -374,14 +383,22 @@ class BucketTree {
         return chosen;
     }
 
+    // All leaves that an interval reaches into, from its first one on; some are on their way ahead of their
+    // turn.
     template <class Matches>
     void scan(Slot slot, Interval<Key> interval, Visible visible, Matches& matches) const {
-        bool first = true;
-        while (true) {
+        Slot ahead = slot;
+        bool reaches = true;
+        const auto fetch_next = [&] {
+            reaches = reaches && ahead.bound() < interval.high && Directory::next(ahead);
+            if (!reaches) return;
+            fetch_positions(ahead);
+            if (interval.high <= ahead.bound()) fetch_keys(ahead);
+        };
+        for (unsigned i = 1; i < kLeavesAhead && reaches; ++i) fetch_next();
+        for (bool first = true;; first = false) {
+            fetch_next();
             const bool last = interval.high <= slot.bound();
-            Slot following = slot;
-            const bool more = !last && Directory::next(following);
-            if (more) fetch_keys(following);
             if (is_queue(slot)) {
                 queue(slot).probe(visible, matches);
             } else if (const Leaf& leaf = leaves_[slot.leaf()]; first || last) {
@@ -389,9 +406,7 @@ class BucketTree {
             } else {
                 matches.positions(leaf.positions, slot.count(), visible);
             }
-            if (!more) return;
-            slot = following;
-            first = false;
+            if (last || !Directory::next(slot)) return;
         }
     }
 

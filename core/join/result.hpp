@@ -67,13 +67,14 @@ class ResultWriter {
             fill_few(static_cast<std::int64_t>(place.position), own);
             return count;
         }
-        const bool ranked = sorted_ && count <= kRanked;
-        if (sorted_ && !ranked) sort_positions(found, count, sorting_);
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::size_t at = ranked ? rank(found, count, found[i]) : i;
-            partners[at] = static_cast<std::int64_t>(place.first + found[i]);
-            own[i] = static_cast<std::int64_t>(place.position);
+        std::fill_n(own, count, static_cast<std::int64_t>(place.position));
+        const auto partner = [&](std::size_t i) { return static_cast<std::int64_t>(place.first + found[i]); };
+        if (sorted_ && count <= kRanked) {
+            for (std::size_t i = 0; i < count; ++i) partners[rank(found, count, found[i])] = partner(i);
+            return count;
         }
+        if (sorted_) sort_positions(found, count, sorting_);
+        for (std::size_t i = 0; i < count; ++i) partners[i] = partner(i);
         return count;
     }
 
