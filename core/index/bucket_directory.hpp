@@ -97,15 +97,16 @@ class BucketDirectory {
         pool_.reserve(count);
         const std::size_t most = blocks_.size() + count;
         if (most <= reserved_) return;
-        reserved_ = std::max(most, reserved_ + reserved_ / 2);
-        blocks_.reserve(reserved_);
-        std::size_t used = reserved_;
+        const std::size_t room = std::max(most, reserved_ + reserved_ / 2);
+        blocks_.reserve(room);
+        std::size_t used = room;
         const std::size_t had = levels_.size();
         for (std::size_t level = 0; level == 0 || used > kFan; ++level) {
             if (level) used = (used + kFan - 1) / kFan;
             if (level == levels_.size()) levels_.emplace_back();
             levels_[level].reserve(padded(used), levels_[level].capacity());
         }
+        reserved_ = room;
         if (levels_.size() > had && !blocks_.empty()) rebuild(0);
     }
 

@@ -4,15 +4,16 @@
 // a vector at a time. Nothing is deleted: entries that the window has forgotten are squeezed out of a leaf
 // when it is full, and by a sweep that passes over all leaves once per window and joins neighbours that have
 // become small. A leaf that is full of living entries is split in two at a middling key; one at either end of
-// the keys, where rising or falling keys arrive, is left full instead. A leaf with one single key becomes a
-// queue (bucket_queue.hpp). So it starts from one empty leaf and follows any distribution, and has no long
-// pauses once it has grown to its size. It joins the splitters over sub-trees of "Parallel Index-based Stream
-// Join on a Multicore CPU" (Shahvarani, Jacobsen) with the unsorted partitions of "PanJoin: A Partition-based
-// Adaptive Stream Join" (Pan, Jacobsen).
+// the keys, where rising or falling keys arrive, is left full, or three quarters full, instead. A leaf with
+// one single key becomes a queue (bucket_queue.hpp). So it starts from one empty leaf and follows any
+// distribution, and has no long pauses once it has grown to its size. It joins the splitters over sub-trees
+// of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) with the unsorted
+// partitions of "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen).
 //
 // Insert: one line of keys and one of positions; probe: the keys of one or two leaves, up to four lines each,
 // and the positions of what lies in the interval; both the way to them.
-// 13-20 bytes a tuple with 32-bit keys.
+// 13-20 bytes a tuple with 32-bit keys. Leaves have numbers of 25 bits, enough for 500 million entries of any
+// keys and a billion of even ones.
 #pragma once
 
 #include "bucket_directory.hpp"
@@ -266,6 +267,7 @@ class BucketTree {
     static constexpr unsigned kJoin = 46;                // of two neighbours up to which they are joined
     static constexpr unsigned kQueue = 127;              // as the count of a slot: its leaf is a queue
     static_assert(kQueue > kJoin && kQueue > kEntries);  // a queue has never room, nor is it joined
+    static_assert(kQueue < 1u << Directory::kCountBits);
     static constexpr unsigned kSamples = 9;
     static constexpr unsigned kLeavesAhead = 4;
     static constexpr std::uint32_t kOldest = std::uint32_t{1} << 29;
@@ -323,7 +325,7 @@ class BucketTree {
             const std::size_t had = slabs_.back().capacity();
             const std::size_t before = (slabs_.size() - 1) * kSlab;
             const std::size_t has = before ? kSlab : std::min(kSlab, std::max<std::size_t>(4, had * 4));
-            if (before + has > Directory::kMaxLeaves) throw std::bad_alloc();  // a billion entries and more
+            if (before + has > Directory::kMaxLeaves) throw std::bad_alloc();
             free_.reserve(before + has);
             slabs_.back().reserve(has, had);
             for (std::size_t i = has; i-- > had;) free_.push_back(static_cast<std::uint32_t>(before + i));
@@ -544,6 +546,7 @@ class BucketTree {
     std::uint32_t take_queue() {
         if (free_queues_.empty()) {
             free_queues_.reserve(queues_.size() + 1);
+            if (queues_.size() == Directory::kMaxLeaves) throw std::bad_alloc();
             queues_.emplace_back();
             return static_cast<std::uint32_t>(queues_.size() - 1);
         }

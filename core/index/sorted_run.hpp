@@ -5,8 +5,8 @@
 // are a merge, too. What comes in small pieces waits in a buffer, which is merged when it is full.
 //
 // With W entries a batch of b costs O(W / b) moves for each of its entries, a vector of them at a step:
-// cheaper than any tree from about b = W / 8 on, and the dearest index of all below W / 64. 16-20 bytes a
-// tuple with 32-bit keys, half of them where the next merge goes.
+// cheaper than any tree from about b = W / 8 on, and the dearest index of all below W / 64. 25-42 bytes a
+// tuple with 32-bit keys: the run, where the next merge goes, and the batch.
 #pragma once
 
 #include "run.hpp"

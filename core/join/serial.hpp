@@ -92,8 +92,9 @@ class SerialJoin final : public Engine {
             const Stored& stored = sides[i];
             filters_.load(side, state.sides[i].first);
             event_first_[i] = state.sides[i].first;
-            for (std::size_t start = 0; start < stored.tuples.size; start += kLoad)
-                store(side, stored, start, std::min(kLoad, stored.tuples.size - start));
+            const std::size_t step = load_step(*indexes_, stored.tuples.size);
+            for (std::size_t start = 0; start < stored.tuples.size; start += step)
+                store(side, stored, start, std::min(step, stored.tuples.size - start));
         }
         broken_ = false;
     }
@@ -141,7 +142,7 @@ class SerialJoin final : public Engine {
 
   private:
     static constexpr Side kSides[] = {Side::left, Side::right};
-    static constexpr std::size_t kLoad = 1 << 18;      // tuples that are loaded together
+    static constexpr std::size_t kLoad = 1 << 18;      // tuples that are loaded together, at least
     static constexpr std::uint64_t kBatch = 4096;      // a group that is small against any large window
     static constexpr std::size_t kRead = 1024;         // arrivals that are read together
     static constexpr std::size_t kExpected = 1 << 22;  // pairs at most that room is made for unseen
@@ -187,7 +188,7 @@ class SerialJoin final : public Engine {
         if (!last_.arrivals) return 0;
         const double rate = static_cast<double>(last_.found) / static_cast<double>(last_.arrivals);
         const double most = 1.125 * rate * static_cast<double>(std::min(arrivals, 4 * last_.arrivals));
-        return static_cast<std::size_t>(std::min<double>(most, kExpected));
+        return static_cast<std::size_t>(std::min<double>(most, kExpected)) + kFew;  // as its writer wants
     }
 
     std::unique_ptr<Indexes<Key>> make_of(IndexKind kind) const {
@@ -211,8 +212,9 @@ class SerialJoin final : public Engine {
                 Buffer<Entry<Key>> sorting;
                 radix_sort(entries.data(), entries.size(), sorting,
                            [&](const Entry<Key>& entry) { return entry.value - first; });
-                for (std::size_t start = 0; start < entries.size(); start += kLoad)
-                    indexes->insert(i, entries.data() + start, std::min(kLoad, entries.size() - start));
+                const std::size_t step = load_step(*indexes, entries.size());
+                for (std::size_t start = 0; start < entries.size(); start += step)
+                    indexes->insert(i, entries.data() + start, std::min(step, entries.size() - start));
             }
             indexes->forget(low_bits(window_.first(Side::left)), low_bits(window_.first(Side::right)));
             indexes_ = std::move(indexes);
@@ -220,6 +222,11 @@ class SerialJoin final : public Engine {
         } catch (const std::bad_alloc&) {
             // It is asked again after the next window.
         }
+    }
+
+    // How many of so many tuples are loaded together.
+    static std::size_t load_step(const Indexes<Key>& indexes, std::size_t count) {
+        return std::max<std::size_t>(kLoad, indexes.largest_group(count));
     }
 
     // Whether 0, 1 or 2 for both means this side; a self-join has only one.

@@ -103,8 +103,8 @@ class PositionBlock {
     unsigned visible_;
 };
 
-// Entries whose positions are visible, moved together to the front; whole blocks are read and written.
-// Returns how many there are.
+// Copies the entries whose positions are visible, or moves them to the front; whole blocks are read and
+// written, up to kBlock slots behind the last. Returns how many there are.
 template <class Key>
 inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
                                 Visible range, Key* out_keys, std::uint32_t* out_positions) {

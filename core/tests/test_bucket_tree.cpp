@@ -396,7 +396,6 @@ TEST(bucket_tree_queues_in_the_largest_window) {
     }
 }
 
-// What is dead is given back, whether keys move on or stay, and all that is held is counted.
 // What probes aim at is found again where inserts have moved it since.
 TEST(bucket_tree_probes_aimed_before_inserts) {
     BucketTree<std::uint32_t> tree;
@@ -424,6 +423,7 @@ TEST(bucket_tree_probes_aimed_before_inserts) {
     }
 }
 
+// What is dead is given back, whether keys move on or stay, and all that is held is counted.
 TEST(bucket_tree_memory_follows_the_window) {
     constexpr std::uint32_t kWindow = 20'000;
     for (const Foe foe : {Foe::rising_jumps, Foe::falling_jumps, Foe::staircase_up}) {

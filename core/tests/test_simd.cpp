@@ -35,6 +35,41 @@ TEST(node_search) {
     check_node_search<std::uint64_t>();
 }
 
+// What the leaves of the bucket-tree are read and squeezed by; slots behind the last entry count for nothing.
+template <class Key>
+static void check_leaf(std::vector<Key> keys, std::vector<std::uint32_t> positions, Interval<Key> interval,
+                       Visible visible) {
+    const std::size_t count = keys.size();
+    if (count <= 64) {
+        std::vector<Key> slots = keys;
+        slots.resize(64, interval.low);
+        std::uint64_t lanes = 0;
+        for (std::size_t i = 0; i < count; ++i) lanes |= std::uint64_t{interval.contains(keys[i])} << i;
+        CHECK_EQUAL((lanes_within<64>(slots.data(), count, interval)), lanes);
+    }
+    std::vector<Key> kept_keys;
+    std::vector<std::uint32_t> kept_positions;
+    for (std::size_t i = 0; i < count; ++i)
+        if (visible.contains(positions[i])) {
+            kept_keys.push_back(keys[i]);
+            kept_positions.push_back(positions[i]);
+        }
+    keys.resize(count + kBlock);
+    positions.resize(count + kBlock, visible.first);
+    std::vector<Key> out_keys(count + kBlock);
+    std::vector<std::uint32_t> out_positions(count + kBlock);
+    const auto check = [&](std::size_t kept, std::vector<Key> found, std::vector<std::uint32_t> at) {
+        found.resize(kept);
+        at.resize(kept);
+        CHECK(found == kept_keys);
+        CHECK(at == kept_positions);
+    };
+    check(take_visible(keys.data(), positions.data(), count, visible, out_keys.data(), out_positions.data()),
+          out_keys, out_positions);
+    check(take_visible(keys.data(), positions.data(), count, visible, keys.data(), positions.data()), keys,
+          positions);
+}
+
 template <class Key>
 static void check_selection() {
     testing::Random random(5);
@@ -75,6 +110,7 @@ static void check_selection() {
             CHECK(out == by_both);
             CHECK_EQUAL(tally_entries(keys.data(), positions.data(), count, interval, visible),
                         by_both.size());
+            check_leaf(keys, positions, interval, visible);
         }
 }
 
