@@ -64,10 +64,11 @@ static void check_leaf(std::vector<Key> keys, std::vector<std::uint32_t> positio
         CHECK(found == kept_keys);
         CHECK(at == kept_positions);
     };
-    check(take_visible(keys.data(), positions.data(), count, visible, out_keys.data(), out_positions.data()),
-          out_keys, out_positions);
-    check(take_visible(keys.data(), positions.data(), count, visible, keys.data(), positions.data()), keys,
-          positions);
+    std::size_t kept =
+        take_visible(keys.data(), positions.data(), count, visible, out_keys.data(), out_positions.data());
+    check(kept, out_keys, out_positions);
+    kept = take_visible(keys.data(), positions.data(), count, visible, keys.data(), positions.data());
+    check(kept, keys, positions);
 }
 
 template <class Key>
