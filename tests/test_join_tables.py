@@ -296,3 +296,20 @@ def test_semi_joins_stop_at_the_first_partner():
 def test_keys_without_a_type_are_refused_with_a_cure():
     with pytest.raises(sj.SchemaError, match="give the column one"):
         sj.join({"x": []}, {"x": [None]}, sj.band("x", within=1))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_keys_without_a_type_get_that_of_their_partners(how, rows):
+    bare, typed = {"x": [None] * rows}, {"x": [1.5, None]}
+    plain = pa.table({"x": pa.array([None] * rows, pa.float64())})
+    on = sj.band("x", within=1)
+    assert sj.join(bare, typed, on, how).equals(sj.join(plain, typed, on, how))
+    assert sj.join(typed, bare, on, how).equals(sj.join(typed, plain, on, how))
+    with pytest.raises(SchemaError, match="keys of type null"):
+        sj.join(bare, bare, on, how)
+
+
+def test_more_workers_than_any_machine_has():
+    table = {"x": [1, 2]}
+    assert sj.join(table, table, sj.equal("x"), workers=2**70).num_rows == 2

@@ -169,7 +169,7 @@ class NumericJoin:
         """Join a batch as :meth:`push` does, but name matches instead of listing them where possible.
 
         Takes the same arrays, does the same work and leaves the same state behind. An index that keeps
-        sorted runs, such as ``bi-sort``, names what an arrival matches in a run that it sees whole by the
+        sorted runs, as ``bi-sort`` does, names what an arrival matches in a run that it sees whole by the
         place where it begins and where it ends; the rest, and all matches of other indexes, are pairs.
         :meth:`Ranges.expand` makes pairs of all.
 

@@ -30,6 +30,7 @@ from slidejoin.window import rows
 
 MAX_ROWS = 2**32 - 1  # of a table, that the core can number
 LEAST_SHARE = 2**16  # rows for which another thread is worth its start
+MAX_WORKERS = 2**16  # as many as all rows can be shared among
 
 Numbers: TypeAlias = NDArray[np.int64]
 
@@ -96,7 +97,8 @@ def join(
     _check_number("workers", workers)
     if limit is not None:
         _check_number("limit", limit)
-    tables = Side("left").check(left), Side("right").check(right)
+    workers = min(int(workers), MAX_WORKERS)
+    tables = _typed((Side("left").check(left), Side("right").check(right)), spec.on)
     for name, table in zip(("left", "right"), tables, strict=True):
         check_rows(name, table.num_rows)
     left_only = how in LEFT_ONLY
@@ -104,7 +106,7 @@ def join(
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
     most = _rows_in_memory(tables) if limit is None else int(limit)
     try:
-        numbers = _rows_of(PairFinder(tables, chosen), tables, how, int(workers), most)
+        numbers = _rows_of(PairFinder(tables, chosen), tables, how, workers, most)
         if len(numbers[0]) > most:
             raise CapacityError
     except CapacityError:
@@ -116,7 +118,24 @@ def join(
         raise CapacityError(
             f"the result has more than {most} rows, {bound}; narrow the condition, join in pieces or {more}"
         ) from None
-    return taken(schema, tables, numbers, how, int(workers))
+    return taken(schema, tables, numbers, how, workers)
+
+
+def _typed(tables: tuple[pa.Table, pa.Table], on: Predicate) -> tuple[pa.Table, pa.Table]:
+    """Key columns without a type, as empty lists and lists of None have them, get that of their partners."""
+    left, right = tables
+    for conjunct in on.conjuncts:
+        left = _typed_like(left, conjunct.left, right, conjunct.right)
+        right = _typed_like(right, conjunct.right, left, conjunct.left)
+    return left, right
+
+
+def _typed_like(table: pa.Table, name: str, other: pa.Table, partner: str) -> pa.Table:
+    at, its = table.schema.get_field_index(name), other.schema.get_field_index(partner)
+    if at < 0 or its < 0 or not pa.types.is_null(table.schema.field(at).type):
+        return table
+    type_ = other.schema.field(its).type
+    return table.set_column(at, pa.field(name, type_), pa.nulls(len(table), type_))
 
 
 def check_rows(name: str, count: int) -> None:
