@@ -87,6 +87,18 @@ def test_ranges_outlive_a_change():
     assert auto.index == "sorted-run"
 
 
+def test_windows_that_grow_are_looked_at_again():
+    compared = Compared(10**6)
+    compared.push(20_000)
+    assert compared.auto.index == "bucket-tree"
+    for _ in range(4):
+        compared.push(20_000, spread=10**9)
+    assert compared.auto.index == "sorted-run"
+    for _ in range(400):
+        compared.push(500, spread=10**9)
+    assert compared.auto.index == "bucket-tree"
+
+
 def test_once_is_not_enough():
     compared = Compared(WINDOW)
     compared.push(4 * WINDOW)
@@ -141,7 +153,7 @@ def test_explain_says_why():
     assert "too little has been seen yet" in repr(join.explain())
     for _ in range(3):
         join.push(left={"k": list(range(2000))})
-    assert "arrivals at a time" in repr(join.explain())
+    assert "arrivals go through together" in repr(join.explain())
     fixed = sj.WindowJoin(sj.band("k", within=1), 1000, index="im-tree(merge_ratio=0.25)")
     fixed.push(left={"k": [1]})
     assert "by im-tree(merge_ratio=0.25)" in repr(fixed.explain())

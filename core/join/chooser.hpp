@@ -3,8 +3,8 @@
 // The bucket-tree is the fastest nearly everywhere, whatever the keys do. One sorted run is where arrivals
 // come in batches that are large against the window, and several (bi-sort) where partners are many and only
 // counted: there one search tells a whole range. The figures are in docs/indexes.md. The chooser looks once
-// for each window that has passed and changes its mind only when it would have done so twice in a row: moving
-// the window into another structure costs a sort and about as much as inserting it anew.
+// for each window that has passed, or grown, and changes its mind only when it would have done so twice in a
+// row: moving the window into another structure costs a sort and about as much as inserting it anew.
 #pragma once
 
 #include "../engine.hpp"
@@ -29,7 +29,7 @@ class Chooser {
         together_ += together;
         matches_ += matches;
         counted_ += listed ? 0 : arrivals;
-        if (arrivals_ < std::max(live, kLeast)) return false;
+        if (arrivals_ < std::max(live / 2, kLeast)) return false;
         seen_ = {together_ / pushes_, static_cast<double>(matches_) / static_cast<double>(arrivals_), live,
                  2 * counted_ > arrivals_};
         pushes_ = arrivals_ = together_ = matches_ = counted_ = 0;
@@ -50,7 +50,8 @@ class Chooser {
         if (!seen_.together) return "too little has been seen yet";
         char text[200];
         std::snprintf(
-            text, sizeof text, "%llu arrivals at a time, windows of %llu tuples, %.3g partners each%s",
+            text, sizeof text,
+            "%llu arrivals go through together, both windows hold %llu tuples, %.3g partners each%s",
             static_cast<unsigned long long>(seen_.together), static_cast<unsigned long long>(seen_.live),
             seen_.partners, seen_.counted ? ", counted" : "");
         return text;
