@@ -94,8 +94,8 @@ def test_windows_that_grow_are_looked_at_again():
     for _ in range(4):
         compared.push(20_000, spread=10**9)
     assert compared.auto.index == "sorted-run"
-    for _ in range(400):
-        compared.push(500, spread=10**9)
+    for _ in range(160):
+        compared.push(2_000, spread=10**9)
     assert compared.auto.index == "bucket-tree"
 
 
