@@ -9,7 +9,7 @@
 #include "../index/nested_loop.hpp"
 #include "../index/pim_tree.hpp"
 #include "../index/rap_table.hpp"
-#include "../index/sorted_run.hpp"
+#include "../index/sorted_window.hpp"
 #include "../index/wib_tree.hpp"
 #include "../structures.hpp"
 

@@ -4,7 +4,7 @@
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "../index/sorted_run.hpp"
+#include "../index/sorted_window.hpp"
 #include "index_cases.hpp"
 
 using namespace slidejoin::SLIDEJOIN_TARGET;

@@ -1,11 +1,11 @@
-// The whole window as one sorted run: for batches that are large against it.
+// sorted-run: the whole window as one sorted run, for batches that are large against it.
 //
 // A batch comes sorted and is merged with the run into another one, which leaves out what the window has
 // forgotten: both are read once, in order, and nothing is ever searched for but by going on. Sorted probes
 // are a merge, too. What comes in small pieces waits in a buffer, which is merged when it is full.
 //
 // With W entries a batch of b costs O(W / b) moves for each of its entries, a vector of them at a step:
-// cheaper than any tree from about b = W / 8 on, and the dearest index of all below W / 64. 25-42 bytes a
+// cheaper than any tree from about b = W / 8 on, and dear below W / 64. 25-42 bytes a
 // tuple with 32-bit keys: the run, where the next merge goes, and the batch.
 #pragma once
 
@@ -156,8 +156,7 @@ class SortedWindow {
     // Merges the run with later entries, by their keys, and leaves out what is forgotten. Of equal keys those
     // of the run come first: they are older.
     void merge(const Entry<Key>* sorted, std::size_t count) {
-        constexpr std::uint32_t kHalf = std::uint32_t{1}
-                                        << 31;  // of all positions: those that are not before
+        constexpr std::uint32_t kHalf = std::uint32_t{1} << 31;  // of all positions: the later ones
         const Visible living{first_, kHalf};
         merged_.start(run_.size + count + kBlock);
         std::size_t from = 0;
