@@ -109,13 +109,14 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check cmake ninja scikit-build-core nanobind numpy
+$(VENV)/.installed: $(VENV)/.created pyproject.toml tools/requirements.py
+	$(PYTHON) tools/requirements.py build dev > $(VENV)/requirements.txt
+	$(BIN)/pip install -q --disable-pip-version-check -r $(VENV)/requirements.txt
 	touch $@
 
 # The package is installed in place: changes of Python files need no step, those of the core a rebuild.
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
 	touch $@
 
 clean:
