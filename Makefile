@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-spark-oldest native-test mutants fuzz lint format stub bench bench-publish peers setup clean
+.PHONY: run test test-long test-spark-oldest native-test mutants fuzz lint format stub bench peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -72,26 +72,12 @@ format: setup
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(NATIVE)
 
+# Into build/bench; `make bench BENCH=window RESULTS=benchmarks/results` replaces a figure that is kept.
+BENCH ?= foundation window streams indexes claims join bucket spark
+RESULTS ?= build/bench
 bench: setup peers
-	$(BIN)/slidejoin bench foundation --json build/bench/foundation.json
-	$(BIN)/slidejoin bench window --json build/bench/window.json
-	$(BIN)/slidejoin bench streams --json build/bench/streams.json
-	$(BIN)/slidejoin bench indexes --json build/bench/indexes.json
-	$(BIN)/slidejoin bench indexes --claims --json build/bench/index-claims.json
-	$(BIN)/slidejoin bench join --json build/bench/join.json
-	$(BIN)/slidejoin bench bucket --json build/bench/bucket.json
-	$(BIN)/slidejoin bench spark --json build/bench/spark.json
-
-# Replaces the figures that are kept, and that the README cites: for a quiet machine.
-bench-publish: setup peers
-	$(BIN)/slidejoin bench foundation --json benchmarks/results/foundation.json
-	$(BIN)/slidejoin bench window --json benchmarks/results/window.json
-	$(BIN)/slidejoin bench streams --json benchmarks/results/streams.json
-	$(BIN)/slidejoin bench indexes --json benchmarks/results/indexes.json
-	$(BIN)/slidejoin bench indexes --claims --json benchmarks/results/index-claims.json
-	$(BIN)/slidejoin bench join --json benchmarks/results/join.json
-	$(BIN)/slidejoin bench bucket --json benchmarks/results/bucket.json
-	$(BIN)/slidejoin bench spark --json benchmarks/results/spark.json
+	@mkdir -p $(RESULTS)
+	for name in $(BENCH); do $(BIN)/python -m benchmarks $$name --json $(RESULTS)/$$name.json || exit 1; done
 
 # Programs that measure other libraries; those whose library is missing are left out.
 peers: setup

@@ -1,6 +1,5 @@
 """The command line: what it prints and how it exits."""
 
-import json
 import re
 import sys
 
@@ -10,11 +9,9 @@ from typer.testing import CliRunner
 
 import slidejoin
 from slidejoin import cli
-from slidejoin.bench import BENCHMARKS, foundation
 from slidejoin.cli.commands import app
 from slidejoin.demo.embedded import job
 from slidejoin.demo.spark import job as spark_job
-from slidejoin.errors import StateError
 from slidejoin.run import spark as spark_engine
 from slidejoin.run.session import SparkError
 
@@ -33,41 +30,6 @@ def test_version():
     result = run("--version")
     assert result.exit_code == 0
     assert result.output == f"slidejoin {slidejoin.__version__}\n"
-
-
-def test_bench_alone_lists_the_benchmarks():
-    result = run("bench")
-    assert result.exit_code == 0
-    for benchmark in BENCHMARKS.values():
-        assert benchmark.name in result.output
-        assert benchmark.about[:20] in result.output
-
-
-def test_unknown_benchmark_lists_them_and_fails():
-    result = run("bench", "nonsense")
-    assert result.exit_code == 1
-    assert "no benchmark 'nonsense'" in result.output
-    assert all(name in result.output for name in BENCHMARKS)
-
-
-def test_quick_benchmark_says_so_and_writes_json(tmp_path):
-    path = tmp_path / "new" / "foundation.json"
-    result = run("bench", "foundation", "--quick", "--json", str(path))
-    assert result.exit_code == 0, result.output
-    assert "a smoke run, its figures mean nothing" in result.output
-    assert "targets met" not in result.output
-    assert json.loads(path.read_text())["quick"] is True
-
-
-def test_benchmark_whose_contenders_disagree_fails(monkeypatch):
-    def disagree(_quick, _say):
-        raise StateError("two contenders disagree")
-
-    broken = type(BENCHMARKS["foundation"])("foundation", "", disagree)
-    monkeypatch.setitem(BENCHMARKS, "foundation", broken)
-    result = run("bench", "foundation")
-    assert result.exit_code == 1
-    assert "two contenders disagree" in result.output
 
 
 def test_demo_verifies_itself():
@@ -263,15 +225,6 @@ def test_demo_on_spark_fails_on_a_wrong_result(monkeypatch):
     assert "the result is WRONG: a pair is missing" in result.output
 
 
-@pytest.mark.parametrize("quick", [[], ["--quick"]])
-def test_foundation_benchmark_outside_a_checkout_says_so_once(monkeypatch, quick):
-    monkeypatch.setattr(foundation, "checkout", lambda: None)
-    result = run("bench", "foundation", *quick)
-    assert result.exit_code == 1
-    assert result.output.count("needs a source checkout") == 1
-    assert len(result.output.splitlines()) == 1
-
-
 @pytest.mark.parametrize("library", ["rich", "typer"])
 def test_missing_library_is_one_clear_line(monkeypatch, capsys, library):
     monkeypatch.setitem(sys.modules, library, None)
@@ -293,8 +246,8 @@ def test_version_needs_no_library(monkeypatch, capsys):
 
 
 def test_entry_point_runs_the_app(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["slidejoin", "bench"])
+    monkeypatch.setattr(sys, "argv", ["slidejoin", "--help"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    assert "foundation" in capsys.readouterr().out
+    assert "demo" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from oracle.test_window_join_duckdb import by_duckdb
 from window_cases import HOWS, KINDS, LEFT_ONLY, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
-from slidejoin import _core, isa, tables
+from slidejoin import _core, isa, table_join
 from slidejoin.errors import CapacityError, SchemaError, SpecError
 from slidejoin.keys import columns
 from slidejoin.reference import Rows
@@ -36,7 +36,7 @@ def database():
 @pytest.fixture(autouse=True)
 def every_worker_works(monkeypatch):
     """Threads are started for tables of a few rows, too."""
-    monkeypatch.setattr(tables, "LEAST_SHARE", 1)
+    monkeypatch.setattr(table_join, "LEAST_SHARE", 1)
 
 
 def sides(spec, rows):
@@ -268,9 +268,9 @@ def test_a_product_of_large_tables_is_refused_before_memory_is_spent():
 
 
 def test_tables_that_are_too_long_are_refused():
-    tables.check_rows("left", 2**32 - 1)
+    table_join.check_rows("left", 2**32 - 1)
     with pytest.raises(CapacityError, match=r"right has 4294967296 rows; join\(\) takes up to 4294967295"):
-        tables.check_rows("right", 2**32)
+        table_join.check_rows("right", 2**32)
 
 
 def test_equal_hashes_of_texts_are_compared(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from slidejoin import order as order_module
 from slidejoin.errors import OrderError, SchemaError, StateError, UsageError
 from slidejoin.order import Order
-from slidejoin.sources import Source
+from slidejoin.physical_streams import Source
 
 LEFT, RIGHT = 0, 1
 

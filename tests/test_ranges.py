@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
+from benchmarks.workload import Workload
 from slidejoin import _core, isa
-from slidejoin.bench.workload import Workload
 
 INDEXES = [*_core.indexes(), "bi-sort(subwindows=3, buffer=5, partitions=4)"]
 WINDOWS = [50, (7, 300), 5000, sj.within(40), sj.within(4000)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin import SchemaError, columns
+from slidejoin import SchemaError, column_store
 from slidejoin.result import RowStore, output_schema, result_table
 
 
@@ -310,7 +310,7 @@ def test_more_values_than_the_index_type_can_number_come_out_in_chunks() -> None
 
 
 def test_strings_beyond_32_bit_offsets_come_out_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MAX_BYTES", 100)
+    monkeypatch.setattr(column_store, "MAX_BYTES", 100)
     store = RowStore(pa.schema([("s", pa.string()), ("l", pa.large_string())]))
     texts = ["x" * 40, None, "y" * 30, "z" * 90]
     store.append(pa.table({"s": texts, "l": pa.array(texts, pa.large_string())}))

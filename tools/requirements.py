@@ -22,7 +22,9 @@ def requirements(name: str) -> list[str]:
     found = list(PROJECT["project"]["dependencies"])
     for requirement in EXTRAS[name] if name != "runtime" else []:
         extras = re.fullmatch(r"slidejoin\[(.+)\]", requirement)
-        found += [r for extra in extras[1].split(",") for r in requirements(extra)] if extras else [requirement]
+        found += (
+            [r for extra in extras[1].split(",") for r in requirements(extra)] if extras else [requirement]
+        )
     return found
 
 

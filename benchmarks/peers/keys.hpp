@@ -1,6 +1,6 @@
 // How the keys of the streams are distributed. A key is a function of the seed and the arrival's number
 // alone, so every structure gets the same ones.
-//   uniform     over all 32 bits; slidejoin.bench.workload generates the same
+//   uniform     over all 32 bits; benchmarks.workload generates the same
 //   gauss       one bell in the middle
 //   gamma1      Gamma with shape 1 and scale 5; gamma3: shape 3, scale 3
 //   driftR      a bell whose mean moves by R standard deviations while a window is replaced, there and back

@@ -1,6 +1,6 @@
 // The workload that every structure gets: arrivals with keys of keys.hpp, left and right in turn or of one
 // side only, a count window per side and a band that a probe meets a given number of times on average. The
-// sequence is a function of the seed and the arrival's number alone; slidejoin.bench.workload generates the
+// sequence is a function of the seed and the arrival's number alone; benchmarks.workload generates the
 // one with uniform keys, too.
 #pragma once
 

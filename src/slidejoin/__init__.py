@@ -23,7 +23,7 @@ from slidejoin.predicate import (
     not_equal,
 )
 from slidejoin.ranges import Ranges
-from slidejoin.tables import join
+from slidejoin.table_join import join
 from slidejoin.window import interval, rows, within
 from slidejoin.window_join import WindowJoin
 

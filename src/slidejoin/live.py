@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.engine import Engine
+from slidejoin.bound_join import BoundJoin
 from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
-from slidejoin.keys.columns import SIDES
+from slidejoin.keys.extract import SIDES
 from slidejoin.native import read_state
 from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
@@ -39,7 +39,7 @@ class LiveJoin:
         self.ended = ""
         self.sides = (Side("left"), Side("right"))
         self.stores: list[RowStore | None] = [None, None]
-        self.engine: Engine | None = None
+        self.engine: BoundJoin | None = None
         self.outcome = _core.NativeOutcome(spec.how)
         self.late: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         self.unequal = 0  # candidates whose hashes were equal and whose values were not
@@ -179,7 +179,7 @@ class LiveJoin:
                     self.late[i].append(rows_of(table, np.flatnonzero(~mask), rising=False))
             self.outcome.extend(i, store.next)
 
-    def _outcome(self, engine: Engine, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
+    def _outcome(self, engine: BoundJoin, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
         """What comes out for these candidates and for the rows that the engine's last call made final."""
         self.engine = engine
         wanted = self._verified(engine, left, right)
@@ -190,7 +190,7 @@ class LiveJoin:
         return self._rows(left, right)
 
     def _verified(
-        self, engine: Engine, left: NDArray[np.int64], right: NDArray[np.int64]
+        self, engine: BoundJoin, left: NDArray[np.int64], right: NDArray[np.int64]
     ) -> NDArray[np.bool_] | None:
         """Which of the candidates are equal where their hashes are; ``None``: all."""
         all_wanted = None
@@ -241,14 +241,14 @@ class LiveJoin:
             results = [result_table(self.output, *parts), *results]
         return together(results)
 
-    def _moved(self, engine: Engine) -> pa.Table:
+    def _moved(self, engine: BoundJoin) -> pa.Table:
         """The result of a call that only moved time."""
         none = np.empty(0, np.int64)
         result = self._outcome(engine, none, none)
         self._forget(engine)
         return self._together([result])
 
-    def _forget(self, engine: Engine) -> None:
+    def _forget(self, engine: BoundJoin) -> None:
         """Forget the rows that the engine has forgotten, and follow it where it gave new positions."""
         stats = engine.native.stats()
         for i, store in enumerate(self.stores):
@@ -267,7 +267,7 @@ class LiveJoin:
 
     # --- the engine ---
 
-    def engine_for(self, tables: dict[int, pa.Table]) -> Engine:
+    def engine_for(self, tables: dict[int, pa.Table]) -> BoundJoin:
         """The engine for these batches: the one there is, or a new one where a side becomes known."""
         came = [tables[i].schema if i in tables else None for i in range(2)]
         schemas = [c if s.schema is None else s.schema for s, c in zip(self.sides, came, strict=True)]
@@ -280,7 +280,7 @@ class LiveJoin:
         bound = self._bound(left, right)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
-        engine = Engine(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
+        engine = BoundJoin(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
         if self.engine is not None:
             times = (bound.time, self.engine.bound.time)
             finer = 1 if times[0] is None or times[1] is None else times[0].finer_than(times[1])
@@ -293,7 +293,7 @@ class LiveJoin:
         """Which of the rows at these positions no arrival may meet. Cost: O(positions)."""
         return self._running().native.unseen(side, first, after).view(np.bool_)
 
-    def _promised_again(self, engine: Engine) -> list[pa.Table]:
+    def _promised_again(self, engine: BoundJoin) -> list[pa.Table]:
         """Repeat promises to an engine that counts time in a finer unit: they were rounded down before."""
         if self.engine is None or engine is self.engine or engine.bound.time == self.engine.bound.time:
             return []
@@ -346,7 +346,7 @@ class LiveJoin:
     def _columns(self, left: pa.Schema, right: pa.Schema | None) -> pa.Schema:
         return output_schema(left, None if self.spec.how in LEFT_ONLY else right, self.spec.suffixes)
 
-    def _running(self) -> Engine:
+    def _running(self) -> BoundJoin:
         assert self.engine is not None, "the caller has seen to it"
         return self.engine
 

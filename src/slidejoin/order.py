@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slidejoin import _core
 from slidejoin.errors import OrderError, SchemaError, StateError, UsageError
-from slidejoin.keys.columns import SIDES
+from slidejoin.keys.extract import SIDES
 from slidejoin.source import rows_of
 
 Key: TypeAlias = tuple[int, str]

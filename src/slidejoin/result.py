@@ -1,8 +1,8 @@
 """Results: the rows of each side by position, and the table that a match becomes.
 
 :class:`RowStore` keeps the rows of one side that may still match. Each column has a keeper by its type
-(``slidejoin.columns``). An append costs O(rows) amortised, a take O(positions), whatever the number of live
-rows. Memory stays within a small factor of the live rows: input is copied, so no batch is kept alive by a row
+(``slidejoin.column_store``). An append costs O(rows) amortised, a take O(positions), whatever the number of
+live rows. Memory stays within a small factor of the live rows: input is copied, so no batch is kept alive by a row
 of it.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.columns import Picks, keeper
+from slidejoin.column_store import Picks, keeper
 from slidejoin.errors import SchemaError
 
 

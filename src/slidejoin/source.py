@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.columns import gathered
+from slidejoin.column_store import gathered
 from slidejoin.errors import SchemaError
 
 EXPECTED = (

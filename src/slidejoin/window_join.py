@@ -12,20 +12,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.chunks import Increment
-from slidejoin.engine import BOTH
+from slidejoin.bound_join import BOTH
 from slidejoin.errors import SpecError, UsageError
-from slidejoin.keys.columns import SIDES
+from slidejoin.keys.extract import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.order import SourceInfo
+from slidejoin.physical_streams import PhysicalStreams, Source
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.result import together
-from slidejoin.snapshot import FANOUT, Snapshots, restored
+from slidejoin.snapshot.binary import Data
+from slidejoin.snapshot.chunks import Increment
+from slidejoin.snapshot.save import FANOUT, Snapshots, restored
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.sources import Source, Sources
 from slidejoin.spec import JoinSpec, join_spec
-from slidejoin.state import Data
 from slidejoin.window import Interval, Window
 
 
@@ -97,7 +97,7 @@ class WindowJoin:
 
     def _start(self, live: LiveJoin) -> None:
         self._live = live
-        self._sources: Sources | None = None
+        self._sources: PhysicalStreams | None = None
         self._snapshots = Snapshots(live)
         self._lock = threading.Lock()
         self._final: dict[str, Any] | None = None  # the counters of a closed join
@@ -205,7 +205,7 @@ class WindowJoin:
                 raise UsageError(f"side={side!r}; expected 'left' or 'right'")
             if self._sources is None and self._live.seen:
                 raise UsageError("rows were pushed without a source; open sources before the first row")
-            sources = self._sources or Sources(self._live)
+            sources = self._sources or PhysicalStreams(self._live)
             sources.open(SIDES.index(side), name, time, self._clock())
             self._sources = sources
             return Source(self, SIDES.index(side), name)
@@ -477,7 +477,7 @@ class WindowJoin:
     def _source_open(self, side: int, name: str) -> bool:
         return self._sources is not None and not self._live.ended and self._sources.order.is_open(side, name)
 
-    def _opened(self) -> Sources:
+    def _opened(self) -> PhysicalStreams:
         if self._sources is None:
             raise UsageError("this join has no sources; join.source(side, name) opens one")
         return self._sources

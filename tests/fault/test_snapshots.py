@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin import state
+from slidejoin.snapshot import binary
 from slidejoin.spec import JoinSpec
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
@@ -140,18 +140,18 @@ def use(join):
 
 def structure(data):
     """Places of a document that mean something: prefix, header, and the ends of all parts, inside too."""
-    *_, length = state.PREFIX.unpack_from(data)
-    places = set(range(state.PREFIX.size))
-    end = state.PREFIX.size + length
-    places |= {state.PREFIX.size, end - 1, end}
-    header = json.loads(bytes(data[state.PREFIX.size : end]))
-    at = end + -end % state.ALIGNMENT
+    *_, length = binary.PREFIX.unpack_from(data)
+    places = set(range(binary.PREFIX.size))
+    end = binary.PREFIX.size + length
+    places |= {binary.PREFIX.size, end - 1, end}
+    header = json.loads(bytes(data[binary.PREFIX.size : end]))
+    at = end + -end % binary.ALIGNMENT
     for _, size, _ in header["parts"]:
         inner = bytes(data[at : at + size])
-        if inner.startswith(state.MAGIC):
+        if inner.startswith(binary.MAGIC):
             places |= {at + place for place in structure(inner)}
         places |= set(range(at - 8, at + 8)) | set(range(at + size - 8, at + size + 8))
-        at += size + -size % state.ALIGNMENT
+        at += size + -size % binary.ALIGNMENT
     return {place for place in places if 0 <= place < len(data)}
 
 
@@ -282,15 +282,15 @@ def test_an_index_that_is_none_is_a_wrong_argument_and_no_damage():
 
 def forged(data, change):
     """A whole snapshot whose head was changed, by a function of its meta and of its parts."""
-    head, chunks = state.unbundle(data)
-    document = state.decode(head)
+    head, chunks = binary.unbundle(data)
+    document = binary.decode(head)
     meta, parts = copy.deepcopy(document.meta), dict(document.parts)
     change(meta, parts)
     try:
         fingerprint = JoinSpec.from_json(meta["spec"]).fingerprint
     except (sj.Error, KeyError, TypeError, AttributeError):
         fingerprint = document.fingerprint
-    return state.bundle(state.encode("head", fingerprint, meta, parts), chunks)
+    return binary.bundle(binary.encode("head", fingerprint, meta, parts), chunks)
 
 
 def paths(value, path=()):
@@ -348,7 +348,7 @@ def some(changes, seed):
 def test_any_value_of_a_head_forged(make):
     """Refused; or taken for another join that can be, and then it works as one."""
     data = make().snapshot()
-    meta = state.decode(state.unbundle(data)[0]).meta
+    meta = binary.decode(binary.unbundle(data)[0]).meta
     changes = []
     for path in list(paths(meta))[1:]:
         changes += [(path, value, put(path, value)) for value in NONSENSE if value != at(meta, path)]
@@ -387,15 +387,15 @@ def nudge(path, by):
 
 
 def stranger_fingerprint(data):
-    head, chunks = state.unbundle(data)
-    document = state.decode(head)
-    other = state.encode("head", "0" * 64, document.meta, document.parts)
-    return state.bundle(other, chunks)
+    head, chunks = binary.unbundle(data)
+    document = binary.decode(head)
+    other = binary.encode("head", "0" * 64, document.meta, document.parts)
+    return binary.bundle(other, chunks)
 
 
 LEFT = ("engine", "native", "left")
-OTHER = state.table_part(pa.table({"other": [1]}))
-NO_COLUMNS = state.table_part(pa.table({"other": pa.array([], pa.int64())}))
+OTHER = binary.table_part(pa.table({"other": [1]}))
+NO_COLUMNS = binary.table_part(pa.table({"other": pa.array([], pa.int64())}))
 FORGED = {
     "a negative count": (rows_left, put(("unequal",), -1)),
     "negative rows": (rows_left, put((*LEFT, "admitted"), -1)),
@@ -467,15 +467,15 @@ def test_another_fingerprint():
 
 def forged_chunk(change):
     """A whole snapshot of which the left chunk was changed, and its checksum in the head with it."""
-    head, chunks = state.unbundle(rows_left().snapshot())
-    document = state.decode(chunks["left"])
+    head, chunks = binary.unbundle(rows_left().snapshot())
+    document = binary.decode(chunks["left"])
     meta, parts = dict(document.meta), dict(document.parts)
     fingerprint = change(meta, parts) or document.fingerprint
-    chunk = state.encode("chunk", fingerprint, meta, parts)
-    top = state.decode(head)
-    sums = {**top.meta["chunks"], "left": state.checksum(chunk)}
-    head = state.encode("head", top.fingerprint, {**top.meta, "chunks": sums}, top.parts)
-    return state.bundle(head, {**chunks, "left": chunk})
+    chunk = binary.encode("chunk", fingerprint, meta, parts)
+    top = binary.decode(head)
+    sums = {**top.meta["chunks"], "left": binary.checksum(chunk)}
+    head = binary.encode("head", top.fingerprint, {**top.meta, "chunks": sums}, top.parts)
+    return binary.bundle(head, {**chunks, "left": chunk})
 
 
 CHUNKS = {
@@ -506,13 +506,13 @@ def test_forged_chunks(name):
 
 def test_a_head_whose_log_names_other_chunks():
     _, new, kept = in_parts(rows_left)
-    document = state.decode(new.head)
+    document = binary.decode(new.head)
     meta = copy.deepcopy(document.meta)
     meta["log"]["alive"] = meta["log"]["alive"][1:]
     with pytest.raises(sj.StateError, match=r"log|chunks"):
-        sj.WindowJoin.restore(state.encode("head", document.fingerprint, meta, document.parts), chunks=kept)
+        sj.WindowJoin.restore(binary.encode("head", document.fingerprint, meta, document.parts), chunks=kept)
     lost = {**document.meta, "log": None}
-    forged_head = state.encode("head", document.fingerprint, lost, document.parts)
+    forged_head = binary.encode("head", document.fingerprint, lost, document.parts)
     restored = sj.WindowJoin.restore(forged_head, chunks=kept)  # as a whole one: goes on, without tokens
     with pytest.raises(sj.StateError, match="another join"):
         restored.snapshot_since(new.token)
@@ -560,5 +560,5 @@ def fail(monkeypatch, kind, nth, code):
             return real(args[0], args[1][:1000])  # a disk may take less than it is given
         return real(*args, **options)
 
-    monkeypatch.setattr(state.os, kind, call)
+    monkeypatch.setattr(binary.os, kind, call)
     return reached

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from window_cases import HOWS, KINDS, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
-from slidejoin import reference, tables
+from slidejoin import reference, table_join
 from slidejoin.errors import StateError
 from slidejoin.keys import bind
 from slidejoin.spec import join_spec
@@ -292,13 +292,13 @@ def test_times_at_the_ends_of_their_type(limits, window, name):
     [("equal and time", 1, 1), ("texts, numbers and time", 2, 2), ("time alone", 0, 0), ("band", 0, 1)],
 )
 def test_time_is_sorted_by_where_there_is_no_band(monkeypatch, name, equalities, place):
-    asked, real = [], tables.native_pairs
+    asked, real = [], table_join.native_pairs
 
     def spy(on, keys, **options):
         asked.append((on, options))
         return real(on, keys, **options)
 
-    monkeypatch.setattr(tables, "native_pairs", spy)
+    monkeypatch.setattr(table_join, "native_pairs", spy)
     on = ONS[name]
     found_by_groups(Spec(on=on, window=reference.Interval(5, 3)), random_rows(on, seed=5))
     for conjuncts, options in asked:

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin import state
 from slidejoin.keys import bind
+from slidejoin.snapshot import binary
 from slidejoin.spec import join_spec
 
 pytest.importorskip("pyspark")
@@ -361,7 +361,7 @@ def check_state(cluster, case, number, watermark):
             assert json.loads(head.meaning) == json.loads(json.dumps(cluster.recipe.meaning))
             if key == tasks.GUARD:
                 continue
-            document = state.decode(head.head)
+            document = binary.decode(head.head)
             assert {name.rpartition("/")[0] for name in store.chunks(key)} == set(document.meta["chunks"])
             join = sj.WindowJoin.restore(head.head, chunks=found.chunks(head))
             join.check()

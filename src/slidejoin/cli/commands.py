@@ -9,10 +9,8 @@ from typing import Annotated, Never
 import pyarrow as pa
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import slidejoin
-from slidejoin.bench import BENCHMARKS
 from slidejoin.demo.embedded import job as embedded_demo
 from slidejoin.demo.embedded import streams
 from slidejoin.demo.spark import feed
@@ -32,7 +30,7 @@ app = typer.Typer(
 )
 
 
-class Engine(StrEnum):
+class Backend(StrEnum):
     """Where a join runs."""
 
     embedded = "embedded"
@@ -53,7 +51,7 @@ def _one_line() -> Iterator[None]:
         _fail(str(error))
 
 
-def _only_for(engine: Engine, wanted: Engine, **given: object) -> None:
+def _only_for(engine: Backend, wanted: Backend, **given: object) -> None:
     for name, value in given.items():
         if value is not None and engine is not wanted:
             _fail(f"--{name.replace('_', '-')} is for --engine {wanted}; leave it out or change the engine")
@@ -83,7 +81,7 @@ def run(
     window: Annotated[str, typer.Option(help=f"Window: {EXAMPLES['window']}")],
     output: Annotated[Path, typer.Option(help="Directory for the result, in Parquet files.")],
     how: Annotated[str, typer.Option(help=f"One of {', '.join(HOW)}.")] = "inner",
-    engine: Annotated[Engine, typer.Option(help="In this process, or on local Spark.")] = Engine.embedded,
+    engine: Annotated[Backend, typer.Option(help="In this process, or on local Spark.")] = Backend.embedded,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in --output.")] = False,
     format_: Annotated[
         str | None, typer.Option("--format", help="parquet, csv or json, if the names do not tell.")
@@ -101,7 +99,7 @@ def run(
 ) -> None:
     """Join two sets of files into a directory of Parquet files."""
     _only_for(
-        engine, Engine.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
+        engine, Backend.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
     )
     if files_per_batch is not None and not stream:
         _fail("--files-per-batch is for --stream; give both")
@@ -121,7 +119,7 @@ def run(
             format_=format_,
             overwrite=overwrite,
         )
-        if engine is Engine.embedded:
+        if engine is Backend.embedded:
             summary = run_embedded(job, console)
         else:
             summary = run_spark(job, console, partitions, stream, files_per_batch)
@@ -130,7 +128,7 @@ def run(
 
 @app.command()
 def demo(
-    engine: Annotated[Engine, typer.Option(help="On local Spark, or in this process.")] = Engine.spark,
+    engine: Annotated[Backend, typer.Option(help="On local Spark, or in this process.")] = Backend.spark,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows of both streams together.")] = None,
     band: Annotated[int | None, typer.Option(min=0, help="Greatest price difference.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the generated streams.")] = 1,
@@ -141,50 +139,17 @@ def demo(
     batch: Annotated[int | None, typer.Option(min=1, help="Embedded: rows of one push.")] = None,
 ) -> None:
     """Join generated trades and quotes by price, and check the result."""
-    _only_for(engine, Engine.spark, batches=batches, partitions=partitions, output=output)
-    _only_for(engine, Engine.embedded, window=window, batch=batch)
+    _only_for(engine, Backend.spark, batches=batches, partitions=partitions, output=output)
+    _only_for(engine, Backend.embedded, window=window, batch=batch)
     given = {"rows": rows, "band": band, "batches": batches, "window": window, "batch": batch}
     sizes = {name: size for name, size in given.items() if size is not None}
     console = Console()
     summary: spark_demo.Summary | embedded_demo.Summary
     with _one_line():
-        if engine is Engine.spark:
+        if engine is Backend.spark:
             summary = spark_demo.run(feed.Setup(**sizes, seed=seed), console, output, partitions)
         else:
             summary = embedded_demo.run(streams.Setup(**sizes, seed=seed), console)
     summary.print(console)
     if summary.failure:
         _fail(f"the result is WRONG: {summary.failure}")
-
-
-@app.command()
-def bench(
-    name: Annotated[str | None, typer.Argument(help="Benchmark; without one they are listed.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A smoke run of seconds, not to be cited.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the results to this file.")] = None,
-    claims: Annotated[
-        bool, typer.Option("--claims", help="indexes: what the papers say about them, in place of the rest.")
-    ] = False,
-) -> None:
-    """Run a benchmark."""
-    console = Console()
-    if name not in BENCHMARKS:
-        table = Table("benchmark", "what it measures")
-        for benchmark in BENCHMARKS.values():
-            table.add_row(benchmark.name, benchmark.about)
-        console.print(table)
-        if name is not None:
-            _fail(f"no benchmark {name!r}; choose one of the above")
-        return
-    measure = BENCHMARKS[name].claims if claims else BENCHMARKS[name].run
-    if measure is None:
-        _fail(f"--claims is for indexes; {name} has none, leave it out")
-    try:
-        with console.status(name) as status:
-            report = measure(quick, status.update if console.is_terminal else typer.echo)
-    except Error as error:
-        _fail(str(error))
-    report.print(console)
-    if json:
-        report.write(json)
-        console.print(f"written to {json}", markup=False)

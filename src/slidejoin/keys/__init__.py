@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError, SpecError
-from slidejoin.keys.columns import SIDES, Mask, column_type, find, floats, hashes, in_place, integers
+from slidejoin.keys.extract import SIDES, Mask, column_type, find, floats, hashes, in_place, integers
 from slidejoin.keys.time import BoundTime, bind_time
 from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
 from slidejoin.native import Bound

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.keys.columns import SIDES, Mask, find, integers
+from slidejoin.keys.extract import SIDES, Mask, find, integers
 from slidejoin.keys.types import DAY, NANOSECONDS, common_type, decoded, described, family, tick
 from slidejoin.window import Interval, Within, format_duration
 

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from slidejoin.errors import OrderError
 from slidejoin.keys import BoundTime, bind_time
-from slidejoin.keys.columns import column_type
+from slidejoin.keys.extract import column_type
 from slidejoin.live import LiveJoin
 from slidejoin.order import Order, Ready
 from slidejoin.run.files import Input

@@ -3,8 +3,8 @@
 Groups are those of the router. Spark sorts their blobs by group, with its own spilling. Home rows are cut
 into slices by time, about as long as the window and of some thousand rows at least, so that a row has few
 candidates that only its time rules out; each slice is joined with the other side's rows of its time as two
-tables are (``slidejoin.tables``), the window being one more band. What a group has beyond ``LIMIT`` bytes of
-a side waits in a file: home rows are joined block by block, and the other side is read anew for each. A home
+tables are (``slidejoin.table_join``), the window being one more band. What a group has beyond ``LIMIT`` bytes
+of a side waits in a file: home rows are joined block by block, and the other side is read anew for each. A home
 row is in one block and meets all its partners there: a flag for each row is all that outer, semi and anti
 joins need.
 """
@@ -29,7 +29,7 @@ from slidejoin.spark.prepare import Prepared, routed
 from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing
 from slidejoin.spec import LEFT_ONLY
-from slidejoin.tables import Numbers, PairFinder, taken
+from slidejoin.table_join import Numbers, PairFinder, taken
 
 LIMIT = 2**26  # bytes of a side of a group in memory
 SLICE = 2**14  # home rows of a slice, at least

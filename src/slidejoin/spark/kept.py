@@ -7,8 +7,8 @@ Both are of the format of ``WindowJoin.snapshot_since``, so a checkpoint holds n
 import json
 from typing import Any, NamedTuple
 
-from slidejoin.chunks import Increment
 from slidejoin.errors import StateError
+from slidejoin.snapshot.chunks import Increment
 
 _HEAD = "meaning string, token string, timer bigint, expiry bigint, chunks string, head binary"
 _PART = 2**24  # bytes of one value in the state store

@@ -20,7 +20,7 @@ from pyspark import SparkFiles, TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
 from slidejoin.errors import StateError
-from slidejoin.keys.columns import SIDES
+from slidejoin.keys.extract import SIDES
 from slidejoin.spark import blobs, recipe
 from slidejoin.spark.cache import ChunkFiles, LiveJoins
 from slidejoin.spark.kept import GroupState, Kept

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidejoin.keys.columns import SIDES
+from slidejoin.keys.extract import SIDES
 from slidejoin.spark.recipe import Recipe
 from slidejoin.window_join import WindowJoin
 

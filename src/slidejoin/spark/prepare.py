@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, types
 
 from slidejoin.errors import SchemaError, SpecError
 from slidejoin.keys import bind
-from slidejoin.keys.columns import SIDES
+from slidejoin.keys.extract import SIDES
 from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore
 from slidejoin.spark import cache

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import SpecError
 from slidejoin.keys import BoundKey, BoundSpec, BoundTime
-from slidejoin.keys.columns import SIDES, Mask
+from slidejoin.keys.extract import SIDES, Mask
 from slidejoin.keys.types import key_type
 from slidejoin.spec import JoinSpec
 

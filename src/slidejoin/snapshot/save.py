@@ -1,0 +1,312 @@
+"""Snapshots of a join: its state as documents of ``slidejoin.snapshot.binary``, and the way back.
+
+A *head* has everything but the rows: the spec, the columns, counters and watermark, which rows have matched,
+late rows that were not fetched, what waits in sources. *Chunks* have the rows, by side and position. A whole
+snapshot is a head with one chunk a side; increments write new rows, and name the chunks that have the others.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.errors import Error, StateError, UsageError
+from slidejoin.index import check_index
+from slidejoin.keys.extract import SIDES
+from slidejoin.live import LiveJoin
+from slidejoin.physical_streams import PhysicalStreams
+from slidejoin.result import RowStore, result_table
+from slidejoin.snapshot import binary
+from slidejoin.snapshot.binary import Data, Document, is_natural
+from slidejoin.snapshot.chunks import Chunk, ChunkLog, Increment, check_chunks
+from slidejoin.spec import JoinSpec
+
+_WAITING = "waiting "
+_PROMISE = re.compile(r"-?[0-9]{1,40}(/[0-9]{1,40})?", re.ASCII)
+FANOUT = 8  # chunks of one size before they become one
+
+
+class Snapshots:
+    """Writes the snapshots of a join, and remembers which rows are in which chunk."""
+
+    def __init__(
+        self, live: LiveJoin, log: ChunkLog | None = None, sums: dict[str, int] | None = None
+    ) -> None:
+        self._live = live
+        self._log = log or ChunkLog()
+        self._sums = sums or {}  # checksum of each chunk alive
+
+    def whole(
+        self, sources: PhysicalStreams | None, path: str | PathLike[str] | None, note: str | None
+    ) -> bytes:
+        """All in one document, also written to a file if a path is given."""
+        chunks, sums = {}, {}
+        for side, (first, after) in enumerate(self._live.positions):
+            if first < after:
+                name = SIDES[side]
+                chunks[name] = _chunk(self._live, Chunk(name, side, first, after, 0))
+                sums[name] = binary.checksum(chunks[name])
+        data = binary.bundle(_head(self._live, sources, None, sums, note), chunks)
+        if path is not None:
+            binary.write_file(path, data)
+        return data
+
+    def since(
+        self,
+        sources: PhysicalStreams | None,
+        token: str | None,
+        note: str | None,
+        fanout: int = FANOUT,
+        history: int | None = None,
+    ) -> Increment:
+        """What is new since a token."""
+        firsts, nexts = zip(*self._live.positions, strict=True)
+        new = self._log.advance(firsts, nexts, since=token, fanout=fanout, history=history)
+        chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
+        _, dead = self._log.since(token)
+        sums = self._sums | {name: binary.checksum(data) for name, data in chunks.items()}
+        self._sums = {chunk.id: sums[chunk.id] for chunk in self._log.alive}
+        head = _head(self._live, sources, self._log, self._sums, note)
+        return Increment(self._log.token, head, chunks, tuple(dead), tuple(self._sums))
+
+
+class Restored(NamedTuple):
+    """A join that was read from a snapshot."""
+
+    live: LiveJoin
+    sources: PhysicalStreams | None
+    snapshots: Snapshots
+    note: str | None
+
+
+def restored(
+    data: Data | str | PathLike[str], chunks: Mapping[str, Data] | None, index: str | None
+) -> Restored:
+    """The join of a snapshot, its sources, and what writes its further snapshots."""
+    if isinstance(data, Increment):
+        raise UsageError("data is an Increment; use restore(increment.head, chunks=...) with all chunks kept")
+    if chunks is not None and not isinstance(chunks, Mapping):
+        raise UsageError(f"chunks is a {type(chunks).__name__}; expected a mapping of ids to bytes")
+    if index is not None:
+        check_index(index)
+    for name, chunk in (chunks or {}).items():
+        if not _has_bytes(chunk):
+            raise UsageError(f"chunk {name!r} is a {type(chunk).__name__}; expected its bytes")
+    if isinstance(data, str | PathLike):
+        data = binary.read_file(data)
+    try:
+        document = binary.decode(data)
+    except TypeError:
+        raise UsageError(f"data is a {type(data).__name__}; expected bytes or a path") from None
+    found: Mapping[str, Data]
+    if document.kind == "whole" and chunks is None:
+        head, found = binary.unbundle(data)
+        document = binary.decode(head, "head")
+    elif document.kind == "head" and chunks is not None:
+        found = chunks
+    else:
+        mend = {
+            "whole": "this is a whole snapshot, leave chunks= out",
+            "head": "this is the head of an increment; give its chunks, restore(head, chunks=...)",
+            "chunk": "this is a chunk of an increment; give the head, and this one in chunks=",
+        }
+        raise StateError(mend[document.kind])
+    try:
+        return _read(document, found, index)
+    except StateError:
+        raise
+    except (
+        Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError,
+        RuntimeError,  # the binding's, for a value that does not fit
+    ) as error:  # fmt: skip
+        raise StateError(f"the snapshot contradicts itself: {error!r}") from error
+
+
+# --- writing ---
+
+
+def _head(
+    live: LiveJoin,
+    sources: PhysicalStreams | None,
+    log: ChunkLog | None,
+    sums: dict[str, int],
+    note: str | None,
+) -> bytes:
+    parts: dict[str, Any] = {}
+    for i, name in enumerate(SIDES):
+        schema, store = live.sides[i].schema, live.stores[i]
+        if schema is not None:
+            parts[f"{name} columns"] = binary.table_part(schema.empty_table())
+        if store is not None and live.outcome.uses(i):
+            parts[f"{name} matched"] = binary.bits_part(live.outcome.flags(i).astype(bool))
+        if live.late[i]:
+            parts[f"{name} late"] = binary.table_part(pa.concat_tables(live.late[i]))
+    if live.held:
+        parts["held"] = binary.table_part(pa.concat_tables(live.held))
+    meta: dict[str, Any] = {
+        "spec": live.spec.to_json(),
+        "engine": None if live.engine is None else live.engine.state(),
+        "stored": [store is not None for store in live.stores],
+        "held_side": live.held_side,
+        "unequal": live.unequal,
+        "chunks": sums,
+        "note": note,
+        "log": None if log is None else log.to_json(),
+        "sources": None,
+    }
+    if sources is not None:
+        order, waiting = sources.order.state()
+        meta["sources"] = {"order": order, "columns": sources.columns}
+        for (side, name), table in waiting.items():
+            parts[f"{_WAITING}{SIDES[side]} {name}"] = binary.table_part(table)
+    return binary.encode("head", live.spec.fingerprint, meta, parts)
+
+
+def _chunk(live: LiveJoin, chunk: Chunk) -> bytes:
+    """The rows of a chunk, and which of them no arrival may meet."""
+    store = live.stores[chunk.side]
+    assert store is not None
+    rows = result_table(store.schema, store.take(np.arange(chunk.start, chunk.stop)))
+    unseen = live.unseen(chunk.side, chunk.start, chunk.stop)
+    meta = {"side": chunk.side, "start": chunk.start, "stop": chunk.stop}
+    parts = {"rows": binary.table_part(rows), "unseen": binary.bits_part(unseen)}
+    return binary.encode("chunk", live.spec.fingerprint, meta, parts)
+
+
+# --- reading ---
+
+
+def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Restored:
+    meta = head.meta
+    spec = JoinSpec.from_json(meta["spec"])
+    if spec.fingerprint != head.fingerprint:
+        raise StateError("the snapshot is of another join than it says: its fingerprint differs")
+    live = LiveJoin(spec if index is None else replace(spec, index=index))
+    for i, name in enumerate(SIDES):
+        if (part := head.parts.get(f"{name} columns")) is not None:
+            live.sides[i].fix(binary.read_table(part, rows=0).schema)
+    live.unequal = _count(meta["unequal"])
+    live.held_side = _count(meta["held_side"])
+    if "held" in head.parts:
+        held = binary.read_table(head.parts["held"])
+        if live.held_side > 1 or not held.schema.equals(live.sides[live.held_side].schema) or live.complete:
+            raise StateError("the snapshot contradicts itself: rows are held back that have no place")
+        live.held.append(held)
+    sums = meta["chunks"]
+    chunks = [_decoded(name, data, spec) for name, data in check_chunks(sums, found).items()]
+    if meta["engine"] is not None:
+        _load(live, head, chunks)
+    elif chunks or any(meta["stored"]):
+        raise StateError("the snapshot contradicts itself: rows without a join of them")
+    sources = None
+    if meta["sources"] is not None:
+        sources = _sources(live, head)
+    log = None if meta["log"] is None else ChunkLog.from_json(meta["log"])
+    if log is not None and {chunk.id for chunk in log.alive} != set(sums):
+        raise StateError("the head names other chunks than its log")
+    note = meta.get("note")
+    if note is not None and not isinstance(note, str):
+        raise StateError(f"the snapshot contradicts itself: its note is {note!r}")
+    return Restored(live, sources, Snapshots(live, log, dict(sums) if log else None), note)
+
+
+def _has_bytes(data: Data) -> bool:
+    try:
+        binary.as_bytes(data)
+    except TypeError:
+        return False
+    return True
+
+
+def _decoded(name: str, data: Data, spec: JoinSpec) -> Document:
+    document = binary.decode(data, "chunk")
+    if document.fingerprint != spec.fingerprint:
+        raise StateError(f"chunk {name!r} is of another join than the head")
+    return document
+
+
+def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
+    """Take up the rows and the engine's state."""
+    saved = head.meta["engine"]
+    if len(saved["promised"]) != 2 or not all(p is None or _PROMISE.fullmatch(p) for p in saved["promised"]):
+        raise StateError(f"the snapshot contradicts itself: promises {saved['promised']!r}")
+    if live.unequal > _count(saved["native"]["matches"]):
+        raise StateError("the snapshot contradicts itself: more candidates were none than there were")
+    unseen: list[NDArray[np.bool_]] = []
+    for i, name in enumerate(SIDES):
+        native = saved["native"][name]
+        first, after = _count(native["first"]), _count(native["next"])
+        flags = np.zeros(0, bool)
+        schema = live.sides[i].schema
+        if head.meta["stored"][i]:
+            store = live.stores[i] = RowStore(schema, first)
+            flags = _append(store, sorted((c for c in chunks if c.meta["side"] == i), key=_start), after)
+            if live.outcome.uses(i):
+                matched = binary.read_bits(head.parts[f"{name} matched"], after - first)
+                live.outcome.load(i, first, matched.view(np.uint8))
+        elif first != after:
+            raise StateError(f"rows of {name} without columns")
+        if (part := head.parts.get(f"{name} late")) is not None:
+            late = binary.read_table(part)
+            if not late.schema.equals(schema):
+                raise StateError(f"late rows of {name} have other columns")
+            live.late[i].append(late)
+        unseen.append(flags)
+    engine = live.engine_for({})
+    engine.load(saved, live.stores, unseen)
+    live.engine = engine
+
+
+def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.bool_]:
+    """Store the rows of a side from its chunks, without gaps; the flags of those that nobody may meet."""
+    unseen = [np.zeros(0, bool)]
+    for chunk in chunks:
+        start, stop = _count(chunk.meta["start"]), _count(chunk.meta["stop"])
+        rows = binary.read_table(chunk.parts["rows"], rows=stop - start)
+        flags = binary.read_bits(chunk.parts["unseen"], stop - start)
+        gone = store.first - start if start < store.first else 0
+        if start + gone != store.next or gone > stop - start:
+            raise StateError(f"rows {start} to {stop} do not follow row {store.next}")
+        store.append(rows.slice(gone))
+        unseen.append(flags[gone:])
+    if store.next != after:
+        raise StateError(f"rows end at {store.next}, expected {after}: chunks are missing")
+    return np.concatenate(unseen)
+
+
+def _sources(live: LiveJoin, head: Document) -> PhysicalStreams:
+    meta = head.meta["sources"]
+    sources = PhysicalStreams(live)
+    sources.columns = list(meta["columns"])
+    times, columns = live.spec.time, sources.columns
+    if len(columns) != 2 or not all(
+        name is None or (isinstance(name, str) and (times is None or name == times[i]))
+        for i, name in enumerate(columns)
+    ):
+        raise StateError(f"the snapshot contradicts itself: timestamps of sources in {columns!r}")
+    waiting = {}
+    for name, part in head.parts.items():
+        if name.startswith(_WAITING):
+            side, _, source = name.removeprefix(_WAITING).partition(" ")
+            table = binary.read_table(part)
+            i = SIDES.index(side)
+            if not table.schema.equals(live.sides[i].schema):
+                raise StateError(f"rows that wait in source {source!r} have other columns than {side}")
+            waiting[i, source] = table
+    sources.restore(meta["order"], waiting)
+    return sources
+
+
+def _start(chunk: Document) -> int:
+    return _count(chunk.meta["start"])
+
+
+def _count(value: Any) -> int:
+    if not is_natural(value):
+        raise StateError(f"the snapshot contradicts itself: {value!r} where a count is expected")
+    return int(value)
