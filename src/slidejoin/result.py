@@ -2,8 +2,8 @@
 
 :class:`RowStore` keeps the rows of one side that may still match. Each column has a keeper by its type
 (``slidejoin.column_store``). An append costs O(rows) amortised, a take O(positions), whatever the number of
-live rows. Memory stays within a small factor of the live rows: input is copied, so no batch is kept alive by a row
-of it.
+live rows. Memory stays within a small factor of the live rows: input is copied, so no batch is kept alive by
+a row of it.
 """
 
 from collections.abc import Sequence
