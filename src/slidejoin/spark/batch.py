@@ -5,8 +5,8 @@ into slices by time, about as long as the window and of some thousand rows at le
 candidates that only its time rules out; each slice is joined with the other side's rows of its time as two
 tables are (``slidejoin.table_join``), the window being one more band. What a group has beyond ``LIMIT`` bytes
 of a side waits in a file: home rows are joined block by block, and the other side is read anew for each. A
-home row is in one block and meets all its partners there: a flag for each row is all that outer, semi and anti
-joins need.
+home row is in one block and meets all its partners there: a flag for each row is all that outer, semi and
+anti joins need.
 """
 
 import contextlib
