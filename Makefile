@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-LEVELS := 0;2
+LEVELS := 0,2
 SPARK_OLDEST := build/pyspark-4.0
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
@@ -19,7 +19,7 @@ run: setup
 test: setup lint native-test
 	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
-test-long: LEVELS := 0;1;2
+test-long: LEVELS := 0,1,2
 test-long: setup lint native-test
 	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 
@@ -35,7 +35,7 @@ $(SPARK_OLDEST)/.installed:
 
 native-test: setup
 	$(BIN)/cmake -S . -B build/sanitized $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON \
-		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined -DSLIDEJOIN_LEVELS="$(LEVELS)" >/dev/null
+		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSLIDEJOIN_SANITIZE=address,undefined -DSLIDEJOIN_LEVELS=$(LEVELS) >/dev/null
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
 
