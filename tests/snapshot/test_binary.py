@@ -18,7 +18,7 @@ from slidejoin import StateError
 from slidejoin.snapshot import binary
 from slidejoin.snapshot.chunks import Chunk, ChunkLog, check_chunks
 
-SNAPSHOTS = pathlib.Path(__file__).parent / "data" / "snapshots"
+SNAPSHOTS = pathlib.Path(__file__).parents[1] / "data" / "snapshots"
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -12,7 +12,7 @@ import pytest
 
 import slidejoin as sj
 
-FILES = pathlib.Path(__file__).parent / "data" / "snapshots"
+FILES = pathlib.Path(__file__).parents[1] / "data" / "snapshots"
 
 
 def rows_left():
