@@ -13,8 +13,9 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "chunks", "isa", "keys", "numeric", "order", "predicate", "reference", "result", "source", "sources",
-        "spark.cache", "spark.route", "spec", "state", "tables", "testing", "window", "window_join",
+        "isa", "keys", "numeric", "order", "physical_streams", "predicate", "reference", "result",
+        "snapshot.binary", "snapshot.chunks", "source", "spark.cache", "spark.route", "spec", "table_join",
+        "testing", "window", "window_join",
     )
 )  # fmt: skip
 
