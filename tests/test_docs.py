@@ -39,17 +39,18 @@ def test_examples(path):
     assert run.stdout
 
 
-def test_readme_examples():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md"])
+def test_pages(page):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     names = {}  # a reader goes on in the same session
     for block in blocks:
-        test = doctest.DocTestParser().get_doctest(block, names, "README.md", "README.md", 0)
+        test = doctest.DocTestParser().get_doctest(block, names, page, page, 0)
         if test.examples:
             assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
             names = test.globs
         else:
-            exec(compile(block, "README.md", "exec"), names)
+            exec(compile(block, page, "exec"), names)
 
 
 def test_readme_commands_exist():

@@ -1,0 +1,99 @@
+"""``python -m benchmarks.page``: writes docs/performance.md from the results that are kept.
+
+The page is never edited by hand, so that it cannot say anything that was not measured. A test compares both.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks import BENCHMARKS
+from benchmarks.peer import ROOT
+
+PAGE = ROOT / "docs" / "performance.md"
+HEAD = """\
+# Performance
+
+Written by `python -m benchmarks.page` from `benchmarks/results/`; do not edit. Each section is the output of
+one command, `python -m benchmarks NAME` (after `make peers`; install `libabsl-dev` to compare with Abseil).
+`make bench` runs all of them into `build/bench`.
+
+How we measure: contenders alternate in one run, at least five rounds; a ratio is the median of the ratios of
+the rounds, and above 1x means that the first contender is faster unless the line says "time". Streams have
+uniform 32-bit keys, full count windows of w rows per side and two matches per row, unless the line says
+otherwise; every pair is produced. The spread is the distance of the quartiles as a share of the median. The
+peer in C++ is a join on Abseil's B-tree (`benchmarks/peers/`), compiled for the machine and given huge pages.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    reports = {name: _read(name) for name in BENCHMARKS if _file(name).is_file()}
+    return "\n".join(
+        [HEAD, *_missed(reports), *(line for name in reports for line in _section(reports[name]))]
+    )
+
+
+def _file(name: str) -> Any:
+    return ROOT / "benchmarks" / "results" / f"{name}.json"
+
+
+def _read(name: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(_file(name).read_text(encoding="utf-8"))
+    return report
+
+
+def _missed(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
+    missed = [
+        (name, result)
+        for name, report in reports.items()
+        for result in report["results"]
+        if result["ok"] is False
+    ]
+    yield "## Targets that were missed\n"
+    yield "| benchmark | what | measured | target |\n|---|---|---|---|"
+    for name, report in reports.items():
+        for result in report["results"]:
+            if result["ok"] is False:
+                yield f"| {name} | {_text(result['what'])} | {_value(result)} | {_text(result['target'])} |"
+    yield ""
+
+
+def _section(report: dict[str, Any]) -> Iterator[str]:
+    name, machine = report["benchmark"], report["machine"]
+    load = "unknown" if not machine["load_before"] else f"{machine['load_before'][0]}"
+    changed = ", with changes that were not committed" if machine["dirty"] else ""
+    yield f"## {name}\n"
+    yield f"{BENCHMARKS[name].about}.\n"
+    yield (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, load {load} before; "
+        f"commit {(machine['commit'] or 'unknown')[:10]}{changed}.\n"
+    )
+    for title, wanted in (("with a target", True), ("for information", False)):
+        rows = [result for result in report["results"] if bool(result["target"]) is wanted]
+        if not rows:
+            continue
+        if not wanted:
+            yield f"<details><summary>{len(rows)} lines {title}</summary>\n"
+        yield "| what | measured | spread | target | |\n|---|---|---|---|---|"
+        for result in rows:
+            spread = "" if result["spread"] is None else f"{result['spread']:.0%}"
+            met = {True: "met", False: "missed", None: ""}[result["ok"]]
+            target = _text(result["target"] or "")
+            yield f"| {_text(result['what'])} | {_value(result)} | {spread} | {target} | {met} |"
+        yield "" if wanted else "\n</details>\n"
+
+
+def _value(result: dict[str, Any]) -> str:
+    value = result["value"]
+    if value is None:
+        return "not measured"
+    return f"{value:,.0f} {result['unit']}" if value >= 100 else f"{value:.3g} {result['unit']}"
+
+
+def _text(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
