@@ -44,12 +44,6 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _missed(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
-    missed = [
-        (name, result)
-        for name, report in reports.items()
-        for result in report["results"]
-        if result["ok"] is False
-    ]
     yield "## Targets that were missed\n"
     yield "| benchmark | what | measured | target |\n|---|---|---|---|"
     for name, report in reports.items():
