@@ -9,7 +9,7 @@ from slidejoin.errors import StateError, UsageError
 
 
 def test_without_native_programs_the_rest_is_measured(monkeypatch):
-    monkeypatch.setattr(foundation, "program", lambda _: None)
+    monkeypatch.setattr(foundation, "program", lambda: None)
     said = []
     report = foundation.run(True, said.append)
     claims = [result for result in report.results if result.target]
@@ -39,8 +39,9 @@ def test_program_that_stops_is_reported(tmp_path):
         peer.Peer(path, Workload(16), 10)
 
 
-def test_no_checkout_no_program():
-    assert peer.program(None) is None
+def test_a_program_that_is_not_built_is_not_found(monkeypatch, tmp_path):
+    monkeypatch.setattr(peer, "ROOT", tmp_path)
+    assert peer.program() is None
     assert peer.about(None) == {"compiler": None, "absl": False}
 
 

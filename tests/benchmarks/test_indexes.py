@@ -7,11 +7,9 @@ import re
 import numpy as np
 import pytest
 from benchmark_programs import ABSL, PROGRAM, check_lines, needs_absl, needs_programs
-from typer.testing import CliRunner
 
 from benchmarks import BENCHMARKS, index_claims, indexes, numpy_peer, peer, race
 from benchmarks.workload import Workload
-from slidejoin.cli.commands import app
 from slidejoin.errors import StateError
 from slidejoin.index import PARAMETERS
 from slidejoin.numeric import NumericJoin
@@ -35,14 +33,14 @@ def test_smoke_run_fills_the_whole_table():
 
 @needs_absl
 def test_smoke_run_measures_every_claim():
-    report = BENCHMARKS["indexes"].claims(True, lambda _: None)
+    report = BENCHMARKS["claims"].run(True, lambda _: None)
     check_lines(report.results)
     assert not [result for result in report.results if result.target or result.note]
     assert sum("paper" in result.what for result in report.results) >= 20
 
 
 def test_without_native_programs_the_rest_is_measured(monkeypatch):
-    monkeypatch.setattr(indexes, "program", lambda _: None)
+    monkeypatch.setattr(indexes, "program", lambda: None)
     report = indexes.run(True, lambda _: None)
     claims = [result for result in report.results if result.target]
     assert [claim.target for claim in claims] == TARGETS
@@ -230,12 +228,6 @@ def test_programs_refuse_what_they_do_not_know(options):
     [(option, value)] = options.items()
     with pytest.raises(peer.UsageError, match=f"--{option} {re.escape(value)}; expected"):
         peer.Peer(PROGRAM, Workload(16), 10, **options)
-
-
-def test_claims_are_of_the_benchmark_that_has_them():
-    result = CliRunner().invoke(app, ["bench", "foundation", "--quick", "--claims"])
-    assert result.exit_code == 1
-    assert "--claims is for indexes" in result.output
 
 
 # --- The document ---
