@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
-    {"errors", "_core", "reference"},
+    {"atomic_file", "errors", "_core", "reference"},
     {"isa", "window"},
     {"index"},
     {"native", "predicate"},
@@ -28,7 +28,7 @@ LAYERS = [
     {"testing", "demo", "run", "spark"},
     {"cli"},
 ]
-ALONE = {"reference", "errors"}
+ALONE = {"atomic_file", "errors", "reference"}
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -13,9 +13,9 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "isa", "keys", "numeric", "order", "physical_streams", "predicate", "reference", "result",
-        "snapshot.binary", "snapshot.chunks", "source", "spark.cache", "spark.route", "spec", "table_join",
-        "testing", "window", "window_join",
+        "atomic_file", "isa", "keys", "numeric", "order", "physical_streams", "predicate", "reference",
+        "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.cache",
+        "spark.route", "spec", "table_join", "testing", "window", "window_join",
     )
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ from slidejoin.predicate import Predicate
 from slidejoin.result import together
 from slidejoin.snapshot.binary import Data
 from slidejoin.snapshot.chunks import Increment
-from slidejoin.snapshot.save import FANOUT, Snapshots, restored
+from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import Interval, Window
@@ -98,7 +98,7 @@ class WindowJoin:
     def _start(self, live: LiveJoin) -> None:
         self._live = live
         self._sources: PhysicalStreams | None = None
-        self._snapshots = Snapshots(live)
+        self._snapshots = SnapshotWriter(live)
         self._lock = threading.Lock()
         self._final: dict[str, Any] | None = None  # the counters of a closed join
         self.note: str | None = None  # what was saved with the snapshot that this join goes on from
@@ -357,7 +357,7 @@ class WindowJoin:
         read = restored(data, chunks, index)
         join = cls.__new__(cls)
         join._start(read.live)
-        join._sources, join._snapshots, join.note = read.sources, read.snapshots, read.note
+        join._sources, join._snapshots, join.note = read.sources, read.writer, read.note
         return join
 
     @property
@@ -406,7 +406,7 @@ class WindowJoin:
             self._final = {**final, "stored_left": 0, "stored_right": 0, "memory_bytes": 0}
             self._live = LiveJoin(self.spec)
             self._live.ended = "closed"
-            self._sources, self._snapshots = None, Snapshots(self._live)
+            self._sources, self._snapshots = None, SnapshotWriter(self._live)
 
     def __enter__(self) -> Self:
         return self

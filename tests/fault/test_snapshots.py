@@ -15,7 +15,9 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin import atomic_file
 from slidejoin.snapshot import binary
+from slidejoin.snapshot.parts import table_part
 from slidejoin.spec import JoinSpec
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
@@ -282,7 +284,7 @@ def test_an_index_that_is_none_is_a_wrong_argument_and_no_damage():
 
 def forged(data, change):
     """A whole snapshot whose head was changed, by a function of its meta and of its parts."""
-    head, chunks = binary.unbundle(data)
+    head, chunks = binary.unbundle(binary.decode(data))
     document = binary.decode(head)
     meta, parts = copy.deepcopy(document.meta), dict(document.parts)
     change(meta, parts)
@@ -290,7 +292,7 @@ def forged(data, change):
         fingerprint = JoinSpec.from_json(meta["spec"]).fingerprint
     except (sj.Error, KeyError, TypeError, AttributeError):
         fingerprint = document.fingerprint
-    return binary.bundle(binary.encode("head", fingerprint, meta, parts), chunks)
+    return binary.bundle(fingerprint, binary.encode("head", fingerprint, meta, parts), chunks)
 
 
 def paths(value, path=()):
@@ -348,7 +350,7 @@ def some(changes, seed):
 def test_any_value_of_a_head_forged(make):
     """Refused; or taken for another join that can be, and then it works as one."""
     data = make().snapshot()
-    meta = binary.decode(binary.unbundle(data)[0]).meta
+    meta = binary.decode(binary.unbundle(binary.decode(data))[0]).meta
     changes = []
     for path in list(paths(meta))[1:]:
         changes += [(path, value, put(path, value)) for value in NONSENSE if value != at(meta, path)]
@@ -387,15 +389,15 @@ def nudge(path, by):
 
 
 def stranger_fingerprint(data):
-    head, chunks = binary.unbundle(data)
+    head, chunks = binary.unbundle(binary.decode(data))
     document = binary.decode(head)
     other = binary.encode("head", "0" * 64, document.meta, document.parts)
-    return binary.bundle(other, chunks)
+    return binary.bundle("0" * 64, other, chunks)
 
 
 LEFT = ("engine", "native", "left")
-OTHER = binary.table_part(pa.table({"other": [1]}))
-NO_COLUMNS = binary.table_part(pa.table({"other": pa.array([], pa.int64())}))
+OTHER = table_part(pa.table({"other": [1]}))
+NO_COLUMNS = table_part(pa.table({"other": pa.array([], pa.int64())}))
 FORGED = {
     "a negative count": (rows_left, put(("unequal",), -1)),
     "negative rows": (rows_left, put((*LEFT, "admitted"), -1)),
@@ -467,7 +469,7 @@ def test_another_fingerprint():
 
 def forged_chunk(change):
     """A whole snapshot of which the left chunk was changed, and its checksum in the head with it."""
-    head, chunks = binary.unbundle(rows_left().snapshot())
+    head, chunks = binary.unbundle(binary.decode(rows_left().snapshot()))
     document = binary.decode(chunks["left"])
     meta, parts = dict(document.meta), dict(document.parts)
     fingerprint = change(meta, parts) or document.fingerprint
@@ -475,7 +477,7 @@ def forged_chunk(change):
     top = binary.decode(head)
     sums = {**top.meta["chunks"], "left": binary.checksum(chunk)}
     head = binary.encode("head", top.fingerprint, {**top.meta, "chunks": sums}, top.parts)
-    return binary.bundle(head, {**chunks, "left": chunk})
+    return binary.bundle(top.fingerprint, head, {**chunks, "left": chunk})
 
 
 CHUNKS = {
@@ -560,5 +562,5 @@ def fail(monkeypatch, kind, nth, code):
             return real(args[0], args[1][:1000])  # a disk may take less than it is given
         return real(*args, **options)
 
-    monkeypatch.setattr(binary.os, kind, call)
+    monkeypatch.setattr(atomic_file.os, kind, call)
     return reached

@@ -15,8 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from test_result import TYPES, Celsius, batch, plain, table_of
 
 from slidejoin import StateError
+from slidejoin.atomic_file import write_file
 from slidejoin.snapshot import binary
 from slidejoin.snapshot.chunks import Chunk, ChunkLog, check_chunks
+from slidejoin.snapshot.parts import bits_part, read_bits, read_table, table_part
 
 SNAPSHOTS = pathlib.Path(__file__).parents[1] / "data" / "snapshots"
 
@@ -95,24 +97,22 @@ def test_encode_refuses_what_decode_would() -> None:
 def test_bundle() -> None:
     head = binary.encode("head", "f", {"a": 1}, {})
     chunks = {"L1-0": binary.encode("chunk", "f", {}, {"rows": b"12345"}), "head": b"", "": b"x"}
-    whole = binary.bundle(head, chunks)
-    assert binary.decode(whole).fingerprint == "f"
-    found, parts = binary.unbundle(whole)
-    assert found == head
-    assert parts == chunks
-    assert binary.unbundle(binary.bundle(head, {})) == (head, {})
+    whole = binary.decode(binary.bundle("f", head, chunks), "whole")
+    assert whole.fingerprint == "f"
+    assert binary.unbundle(whole) == (head, chunks)
+    assert binary.unbundle(binary.decode(binary.bundle("f", head, {}))) == (head, {})
     with pytest.raises(StateError, match="'head' document, expected a 'whole' one"):
-        binary.unbundle(head)
-    with pytest.raises(StateError, match="'whole' document, expected a 'head' one"):
-        binary.bundle(whole, {})
+        binary.decode(head, "whole")
+    with pytest.raises(StateError, match="not one head and chunks"):
+        binary.unbundle(binary.decode(head))
 
 
 def v1_document() -> bytes:
     """What tests/data/snapshots/v1-document.bin was written with."""
     table = pa.table({"key": pa.array([1, None, 3], pa.int64()), "text": ["a", "é" * 9, None]})
     parts = {
-        "rows": binary.table_part(table),
-        "flags": binary.bits_part(np.arange(11) % 3 == 0),
+        "rows": table_part(table),
+        "flags": bits_part(np.arange(11) % 3 == 0),
         "empty": b"",
     }
     meta = {"start": 2**62, "ratio": 0.1, "text": "ü\ud800\n", "nested": {"list": [1, 2.5, None, True, {}]}}
@@ -132,9 +132,9 @@ def test_version_1_is_still_read() -> None:
     }
     assert list(document.parts) == ["rows", "flags", "empty"]
     assert document.meta == binary.decode(v1_document()).meta
-    table = binary.read_table(document.parts["rows"], 3)
+    table = read_table(document.parts["rows"], 3)
     assert table.to_pydict() == {"key": [1, None, 3], "text": ["a", "é" * 9, None]}
-    assert binary.read_bits(document.parts["flags"], 11).tolist() == [i % 3 == 0 for i in range(11)]
+    assert read_bits(document.parts["flags"], 11).tolist() == [i % 3 == 0 for i in range(11)]
 
 
 # Tables and flags
@@ -156,7 +156,7 @@ def test_every_type_survives(name: str) -> None:
         metadata = {b"key": b"\xff\x00"}
         field = pa.field("é", column.type, metadata=metadata)
         table = pa.table([column], schema=pa.schema([field], metadata=metadata))
-        back = binary.read_table(binary.table_part(table), rows=len(column))
+        back = read_table(table_part(table), rows=len(column))
         assert back.schema.equals(table.schema, check_metadata=True)
         assert plain(back[0]) == plain(table[0])
         back.validate(full=True)
@@ -166,22 +166,22 @@ def test_every_type_survives(name: str) -> None:
        st.integers(0, 30), st.integers(0, 30))  # fmt: skip
 def test_tables_of_many_columns(names: list[tuple[str]], count: int, skip: int) -> None:
     table = table_of(*(batch(name, 3, count) for (name,) in names)).slice(skip)
-    document = binary.decode(binary.encode("chunk", "f", {}, {"x": b"1", "rows": binary.table_part(table)}))
-    back = binary.read_table(document.parts["rows"], rows=table.num_rows)
+    document = binary.decode(binary.encode("chunk", "f", {}, {"x": b"1", "rows": table_part(table)}))
+    back = read_table(document.parts["rows"], rows=table.num_rows)
     assert back.schema == table.schema
     assert [plain(column) for column in back.columns] == [plain(column) for column in table.columns]
 
 
 def test_table_is_read_in_place_or_aligned() -> None:
     table = pa.table({"x": np.arange(10_000)})
-    part = binary.table_part(table)
+    part = table_part(table)
     before = pa.total_allocated_bytes()
-    back = binary.read_table(part)
+    back = read_table(part)
     assert pa.total_allocated_bytes() - before < 1000
     start = part.address
     assert start <= back["x"].chunk(0).buffers()[1].address < start + part.size
     odd = memoryview(b"1" + part.to_pybytes())[1:]
-    back = binary.read_table(odd)
+    back = read_table(odd)
     assert back.equals(table)
     assert back["x"].chunk(0).buffers()[1].address % 8 == 0
 
@@ -189,29 +189,29 @@ def test_table_is_read_in_place_or_aligned() -> None:
 def test_small_values_have_a_bit_each() -> None:
     for array in (pa.nulls(10**6), pa.compute.run_end_encode(pa.array(np.zeros(10**6)))):
         table = table_of(array)
-        part = binary.table_part(table)
+        part = table_part(table)
         assert 10**6 / 8 <= part.size < 10**6
-        assert binary.read_table(part, 10**6).equals(table)
+        assert read_table(part, 10**6).equals(table)
 
 
 def test_wrong_number_of_rows() -> None:
-    part = binary.table_part(pa.table({"x": [1, 2, 3]}))
+    part = table_part(pa.table({"x": [1, 2, 3]}))
     for rows in (0, 2, 4, -3, "3"):
         with pytest.raises(StateError, match=f"has 3 rows, {rows} are expected"):
-            binary.read_table(part, rows)  # type: ignore[arg-type]
+            read_table(part, rows)  # type: ignore[arg-type]
 
 
 def test_tables_that_cannot_be_read_back_are_not_written() -> None:
     invalid = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], "i4")), pa.py_buffer(b"\xff"))
     with pytest.raises(StateError, match="UTF8"):
-        binary.table_part(pa.table({"x": invalid}))
+        table_part(pa.table({"x": invalid}))
 
 
 @given(st.lists(st.booleans(), max_size=40))
 def test_bits(flags: list[bool]) -> None:
-    part = binary.bits_part(np.array(flags, bool))
+    part = bits_part(np.array(flags, bool))
     assert len(part) == -(-len(flags) // 8)
-    back = binary.read_bits(part, len(flags))
+    back = read_bits(part, len(flags))
     assert back.dtype == bool
     assert back.tolist() == flags
     assert part == sum(flag << i for i, flag in enumerate(flags)).to_bytes(len(part), "little")
@@ -222,15 +222,13 @@ def test_bits(flags: list[bool]) -> None:
 
 def test_files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.bin"
-    with pytest.raises(FileNotFoundError):
-        binary.read_file(path)
     for data in (b"first", pa.py_buffer(b"second"), b"", bytes(3_000_000)):
-        binary.write_file(path, data)
-        assert binary.read_file(str(path)) == bytes(memoryview(data))
+        write_file(path, data)
+        assert path.read_bytes() == bytes(memoryview(data))
         assert os.listdir(tmp_path) == ["state.bin"]
     monkeypatch.chdir(tmp_path)
-    binary.write_file("plain", b"name")
-    assert binary.read_file("plain") == b"name"
+    write_file("plain", b"name")
+    assert (tmp_path / "plain").read_bytes() == b"name"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links and permissions of POSIX")
@@ -238,7 +236,7 @@ def test_a_link_stays_a_link(tmp_path: pathlib.Path) -> None:
     (tmp_path / "far").mkdir()
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "far" / "target")
-    binary.write_file(link, b"through")
+    write_file(link, b"through")
     assert link.is_symlink()
     assert (tmp_path / "far" / "target").read_bytes() == b"through"
     umask = os.umask(0o022)
@@ -250,16 +248,19 @@ def test_a_link_stays_a_link(tmp_path: pathlib.Path) -> None:
 
 
 def test_check_chunks() -> None:
-    chunks = {"L1-0": b"abc", "R1-0": b""}
+    chunks = {name: binary.encode("chunk", name, {}, {}) for name in ("L1-0", "R1-0")}
     expected = {name: binary.checksum(chunk) for name, chunk in chunks.items()}
-    assert check_chunks(expected, chunks | {"dead": b"x"}) == chunks
+    checked = check_chunks(expected, chunks | {"dead": b"x"})
+    assert checked == {name: binary.decode(chunk) for name, chunk in chunks.items()}
     with pytest.raises(StateError, match="1 of 2 chunks are missing, 'L1-0' first"):
-        check_chunks(expected, {"R1-0": b""})
-    for crcs in (expected | {"L1-0": binary.checksum(b"abd")}, expected | {"L1-0": None}):
+        check_chunks(expected, {"R1-0": chunks["R1-0"]})
+    head = binary.encode("head", "L1-0", {}, {})
+    for wrong in (b"abc", b"", head, chunks["R1-0"], chunks["L1-0"] + bytes(8)):
+        with pytest.raises(StateError, match="'L1-0' is not the one"):
+            check_chunks(expected, chunks | {"L1-0": wrong})
+    for crcs in (expected | {"L1-0": expected["L1-0"] + 1}, expected | {"L1-0": None}):
         with pytest.raises(StateError, match="'L1-0' is not the one"):
             check_chunks(crcs, chunks)
-    with pytest.raises(StateError, match="'L1-0' is not the one"):
-        check_chunks(expected, {"L1-0": b"", "R1-0": b"abc"})
 
 
 def rows(chunks: list[Chunk]) -> list[tuple[int, int, int]]:

@@ -6,6 +6,7 @@ as JSON. Files are never regenerated: a new format adds files of its own, the ol
 
 import json
 import pathlib
+import zlib
 
 import pyarrow as pa
 import pytest
@@ -182,3 +183,51 @@ def test_increments_go_on(version):
     assert [name[0] for name in new.chunks] == ["R"]
     later = sj.WindowJoin.restore(new.head, chunks={**chunks, **new.chunks})
     assert later.stats["rows_right"] == restored.stats["rows_right"] == 7
+
+
+def damaged(data):
+    """The data with one byte changed, at every tenth place."""
+    for place in range(0, len(data), 10):
+        yield data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("version", [1])
+@pytest.mark.parametrize("name", CASES)
+def test_damaged_files_are_refused(version, name):
+    for broken in damaged((FILES / f"v{version}-{name}.snapshot").read_bytes()):
+        with pytest.raises(sj.StateError):
+            sj.WindowJoin.restore(broken)
+
+
+@pytest.mark.parametrize("version", [1])
+def test_damaged_increments_are_refused(version):
+    folder = FILES / f"v{version}-increments"
+    files = {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".json"}
+    for name, data in files.items():
+        for broken in damaged(data):
+            chunks = {**files, name: broken}
+            with pytest.raises(sj.StateError):
+                sj.WindowJoin.restore(chunks.pop("head"), chunks=chunks)
+
+
+def test_rows_are_checksummed_once(monkeypatch):
+    summed = []
+    crc32 = zlib.crc32
+    monkeypatch.setattr(zlib, "crc32", lambda data, *rest: summed.append(len(data)) or crc32(data, *rest))
+
+    def bytes_summed(call, *arguments, **options):
+        summed.clear()
+        result = call(*arguments, **options)
+        return result, sum(summed)
+
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(10_000))
+    join.push(left={"id": range(10_000)})
+    join.push(right={"id": range(10_000)})
+    data, written = bytes_summed(join.snapshot)
+    restored, read = bytes_summed(sj.WindowJoin.restore, data)
+    assert 0.95 * len(data) < written <= read <= len(data) + 100
+    new, written = bytes_summed(join.snapshot_since)
+    _, read = bytes_summed(sj.WindowJoin.restore, new.head, chunks=new.chunks)
+    size = len(new.head) + sum(map(len, new.chunks.values()))
+    assert 0.95 * size < written <= read <= size + 100
+    assert restored.stats["rows_left"] == 10_000

@@ -136,7 +136,7 @@ def test_a_short_history_keeps_heads_small():
             kept[join].append(join.snapshot_since(token, history=history))
     assert len(kept[short][-1].head) < len(kept[long][-1].head) - 1000
     tokens = [new.token for new in kept[short]]
-    with pytest.raises(sj.StateError, match="2 snapshots old; the dead of the last 1 are known"):
+    with pytest.raises(sj.StateError, match="2 snapshots old; dead chunks are known of the last 1"):
         short.snapshot_since(tokens[-3])
     again = short.snapshot_since(tokens[-2])
     assert set(again.alive) >= set(again.chunks)

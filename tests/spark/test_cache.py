@@ -163,35 +163,14 @@ def test_a_limit_of_0_writes_nothing(root):
     assert not root.exists()
 
 
-@pytest.mark.parametrize("broken", ["mkstemp", "write", "replace", "unlink"])
+@pytest.mark.parametrize("broken", ["open", "write", "replace", "unlink"])
 def test_a_disk_that_is_full_is_as_if_there_were_no_cache(root, monkeypatch, broken):
     def fail(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     files = ChunkFiles("q", BIG, root)
     files.write(1, {"a": b"A"}, alive=["a"])
-    if broken == "write":
-        opened = os.fdopen
-
-        class Full:
-            def __init__(self, *arguments):
-                self._file = opened(*arguments)
-
-            def __enter__(self):
-                return self
-
-            def __exit__(self, *_):
-                self._file.close()
-
-            write = fail
-
-        monkeypatch.setattr(cache.os, "fdopen", Full)
-    elif broken == "mkstemp":
-        monkeypatch.setattr(cache.tempfile, "mkstemp", fail)
-    elif broken == "replace":
-        monkeypatch.setattr(cache.os, "replace", fail)
-    else:
-        monkeypatch.setattr(cache.Path, "unlink", fail)
+    monkeypatch.setattr(*((cache.Path, broken) if broken == "unlink" else (os, broken)), fail)
     files.write(1, {"b": b"B"}, alive=["b"])
     monkeypatch.undo()
     assert contents(files, 1, ["b"]) == ({"b": b"B"} if broken == "unlink" else {})

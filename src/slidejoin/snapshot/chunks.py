@@ -1,10 +1,9 @@
-"""Chunks: rows of a join, written once and named ever after, so that a snapshot costs only what is new.
+"""Chunks: rows of a join that are written once, so that a later snapshot only writes what is new.
 
-A chunk is an immutable run of positions of one side. :class:`ChunkLog` knows which rows stand in which chunk
-and what the holder of an earlier snapshot lacks; :class:`Increment` is what it is given.
+A chunk is an immutable range of positions of one side. :class:`ChunkLog` records which rows are in which
+chunk, and knows what the holder of an earlier snapshot lacks; :class:`Increment` is what the holder is given.
 """
 
-import math
 import operator
 import re
 import secrets
@@ -14,16 +13,16 @@ from types import EllipsisType
 from typing import NamedTuple
 
 from slidejoin.errors import StateError
-from slidejoin.snapshot.binary import JSON, TOP, Data, as_bytes, checksum, is_natural
+from slidejoin.snapshot.binary import JSON, Data, Document, checksum, decode, is_natural
 
 
 @dataclass(frozen=True)
 class Increment:
     """What changed since a token: keep ``chunks``, delete ``dead``, replace ``head``.
 
-    Write the chunks first, then the head, then delete: whatever comes between, a head and its chunks are
-    there. ``WindowJoin.restore(head, chunks=all_kept)`` goes on from there; ``token`` asks for what is new
-    next time. The head needs the chunks in ``alive`` and no others: what a crash left behind may go, too.
+    Write the chunks first, then the head, then delete: after a crash at any moment there is a head with all
+    its chunks. ``WindowJoin.restore(head, chunks=all_kept)`` continues from there; ``token`` asks for what is
+    new next time. The head needs the chunks in ``alive`` and no others: delete what a crash left behind.
     """
 
     token: str
@@ -33,27 +32,32 @@ class Increment:
     alive: tuple[str, ...]
 
 
-def check_chunks(expected: Mapping[str, JSON], given: Mapping[str, Data]) -> dict[str, memoryview]:
-    """The chunks that a head names, each with the checksum it had when written; others are left out.
+def check_chunks(expected: Mapping[str, JSON], given: Mapping[str, Data]) -> dict[str, Document]:
+    """Decode the chunks that a head names.
 
     Parameters
     ----------
     expected : mapping
-        :func:`checksum` of each chunk by its id.
+        The checksum of each chunk by its id.
     given : mapping
-        The chunks at hand; more than the expected ones are no harm, such as dead ones not deleted yet.
+        Encoded chunks. Those that are not expected are ignored, such as dead ones not deleted yet.
     """
     if missing := [name for name in expected if name not in given]:
         raise StateError(f"{len(missing)} of {len(expected)} chunks are missing, {missing[0]!r} first")
-    chunks = {name: as_bytes(given[name]) for name in expected}
-    for name, chunk in chunks.items():
-        if type(expected[name]) is not int or checksum(chunk) != expected[name]:
+    chunks = {}
+    for name in expected:
+        try:
+            chunks[name] = decode(given[name], "chunk")
+            is_same = checksum(given[name], chunks[name].version) == expected[name]
+        except StateError:
+            is_same = False
+        if not is_same:
             raise StateError(f"chunk {name!r} is not the one that the head was written with, or is damaged")
     return chunks
 
 
 class Chunk(NamedTuple):
-    """An immutable run of positions of one side, written once."""
+    """An immutable range of positions of one side, written once."""
 
     id: str
     side: int
@@ -74,11 +78,11 @@ _NONCE = re.compile(r"[0-9a-f]{12}", re.ASCII)
 
 
 class ChunkLog:
-    """Which rows of each side stand in which chunk, generation by generation.
+    """Which rows of each side are in which chunk, generation by generation.
 
     Each :meth:`advance` begins a generation. A token names one; :meth:`since` tells what its holder lacks.
-    A log that was read back draws a new nonce at its next generation: two joins that go on from one
-    snapshot give different ids, and a token of one is refused by the other.
+    A log that was read back draws a new nonce at its next generation: two joins that continue from the same
+    snapshot give different ids, and each refuses the other's tokens.
 
     Memory: O(chunks alive + chunks that died in the last ``KEPT`` generations).
 
@@ -100,7 +104,7 @@ class ChunkLog:
     def __init__(self) -> None:
         self.alive: list[Chunk] = []
         self._generation = 0
-        self._branches = [(0, secrets.token_hex(6))]  # from which generation on a nonce holds
+        self._branches = [(0, secrets.token_hex(6))]  # (first generation, nonce in its ids)
         self._fork = False
         self._firsts = (0, 0)
         self._nexts = (0, 0)
@@ -108,7 +112,7 @@ class ChunkLog:
 
     @property
     def token(self) -> str:
-        """A text that stands for the current generation."""
+        """A text that names the current generation."""
         return f"{self._branches[-1][1]}-{self._generation}"
 
     def advance(
@@ -127,10 +131,10 @@ class ChunkLog:
             The positions that each side keeps: from the first to before the next.
         since : str or None, optional
             A token: chunks newer than it are cut anew, so that ``since(token)`` gives exactly the chunks
-            returned, whose rows are all still there. None cuts all anew.
+            returned, whose rows are all still there. None cuts all anew. By default no chunk is.
         fanout : int, optional
-            Where so many chunks at the end of a side are of one size or less, they are cut anew as one. Then
-            there are O(log rows) of them, and a row is written O(log rows) times at most.
+            So many chunks at the end of a side that are of one size or smaller are cut anew as one. Then
+            there are O(log rows) chunks, and a row is written O(log rows) times at most.
         history : int, optional
             How many generations back a token stays known; ``KEPT`` at most.
 
@@ -138,8 +142,8 @@ class ChunkLog:
         -----
         Cost: O(chunks alive). Bad arguments change nothing.
         """
-        known = math.inf if since is ... else -1 if since is None else self._known(since)
-        firsts, nexts = (_positions(firsts), _positions(nexts))
+        known = self._generation if since is ... else -1 if since is None else self._known(since)
+        firsts, nexts = _positions(firsts), _positions(nexts)
         for side in (0, 1):
             if not (self._firsts[side] <= firsts[side] <= nexts[side] and self._nexts[side] <= nexts[side]):
                 raise StateError(
@@ -147,50 +151,28 @@ class ChunkLog:
                     f"{self._firsts[side]} to {self._nexts[side]}; positions never go back"
                 )
         generation = self._generation + 1
-        if self._fork:
-            self._branches.append((generation, secrets.token_hex(6)))
-        nonce = self._branches[-1][1]
-        held = [self._tidy(side, firsts[side], nexts[side], known, fanout) for side in (0, 1)]
-        keep = [
-            chunk
-            for chunk in self.alive
-            if chunk.stop > firsts[chunk.side] and chunk.generation <= held[chunk.side]
-        ]
-        kept = {chunk.id for chunk in keep}
-        dead = [_Dead(c.id, c.generation, generation) for c in self.alive if c.id not in kept]
-        new = []
-        for side in (0, 1):
-            recut = [c.start for c in self.alive if c.side == side and c.generation > held[side]]
-            start = max(firsts[side], min([self._nexts[side], *recut]))
-            if start < nexts[side]:
-                name = f"{'LR'[side]}{generation}-{start}-{nonce}"
-                new.append(Chunk(name, side, start, nexts[side], generation))
+        branches = [*self._branches, (generation, secrets.token_hex(6))] if self._fork else [*self._branches]
+        keep: list[Chunk] = []
+        new: list[Chunk] = []
+        for side, (first, after) in enumerate(zip(firsts, nexts, strict=True)):
+            kept = [c for c in self.alive if c.side == side and c.stop > first and c.generation <= known]
+            if fanout is not None:
+                _drop_small(kept, first, after, fanout)
+            keep += kept
+            start = kept[-1].stop if kept else first
+            if start < after:
+                name = f"{'LR'[side]}{generation}-{start}-{branches[-1][1]}"
+                new.append(Chunk(name, side, start, after, generation))
         oldest = generation - min(self.KEPT if history is None else history, self.KEPT)
-        self._dead = [entry for entry in self._dead if entry.died > oldest] + dead
-        self._branches = [
-            branch
-            for branch, after in zip(self._branches, [*self._branches[1:], (TOP, "")], strict=True)
-            if after[0] > oldest
-        ]
-        start, nonce = self._branches[0]
-        self._branches[0] = (max(start, oldest), nonce)
-        self.alive = keep + new
-        self._generation, self._firsts, self._nexts, self._fork = generation, firsts, nexts, False
+        while len(branches) > 1 and branches[1][0] <= oldest:
+            del branches[0]
+        branches[0] = (max(branches[0][0], oldest), branches[0][1])
+        dead = [entry for entry in self._dead if entry.died > oldest]
+        dead += [_Dead(c.id, c.generation, generation) for c in self.alive if c not in keep]
+        self.alive, self._dead = [chunk for chunk in self.alive if chunk in keep] + new, dead
+        self._generation, self._branches, self._fork = generation, branches, False
+        self._firsts, self._nexts = firsts, nexts
         return new
-
-    def _tidy(self, side: int, first: int, after: int, held: float, fanout: int | None) -> float:
-        """Up to which generation the chunks of a side stay as they are."""
-        kept = [c for c in self.alive if c.side == side and c.stop > first and c.generation <= held]
-        while fanout is not None:
-            new = after - max(first, kept[-1].stop if kept else first)
-            small = len(kept)
-            while small and _size(kept[small - 1].stop - max(first, kept[small - 1].start)) <= _size(new):
-                small -= 1
-            if len(kept) - small < fanout - 1 or new == 0:
-                break
-            held = kept[small].generation - 1
-            del kept[small:]
-        return held
 
     def since(self, token: str | None) -> tuple[list[Chunk], list[str]]:
         """Chunks alive and newer than the token, and ids of the dead that its holder may have.
@@ -215,12 +197,12 @@ class ChunkLog:
             if name != nonce:
                 continue
             if generation >= stop:
-                raise StateError(f"token={token!r} is newer than the state this join goes on from; {full}")
+                raise StateError(f"token={token!r} is newer than the state this join continues from; {full}")
             known = min(self._generation - start, self.KEPT)
             if generation < self._generation - known:
                 raise StateError(
-                    f"token={token!r} is {self._generation - generation} snapshots old; the dead of the "
-                    f"last {known} are known: {full}"
+                    f"token={token!r} is {self._generation - generation} snapshots old; dead chunks are "
+                    f"known of the last {known}: {full}"
                 )
             return generation
         raise StateError(f"token={token!r} is of another join, or too old to be known; {full}")
@@ -238,7 +220,7 @@ class ChunkLog:
 
     @classmethod
     def from_json(cls, data: JSON) -> "ChunkLog":
-        """A log that goes on from :meth:`to_json`, with the same ids and token. Any fault is a StateError."""
+        """A log that continues from :meth:`to_json`: same ids, same token. Any fault is a StateError."""
         log = cls()
         try:
             _require(set(data) == set(log.to_json()), "its fields are others")
@@ -254,13 +236,13 @@ class ChunkLog:
         return log
 
     def _check(self) -> None:
-        """Raise if the log is not one that calls of :meth:`advance` can have led to."""
+        """Raise if no calls of :meth:`advance` can have led to this log."""
         _require(is_natural(self._generation), "the generation is not a number")
         starts = [start for start, _ in self._branches]
         _require(all(map(is_natural, starts)) and starts == sorted(set(starts)) and starts, "branches")
         _require(starts[-1] <= self._generation, "a branch begins in the future")
         _require(all(isinstance(n, str) and _NONCE.fullmatch(n) for _, n in self._branches), "a nonce")
-        _require(len({nonce for _, nonce in self._branches}) == len(starts), "a nonce stands there twice")
+        _require(len({nonce for _, nonce in self._branches}) == len(starts), "a nonce is there twice")
         stops: dict[int, int] = {}
         born = [0, 0]
         for chunk in self.alive:
@@ -278,17 +260,31 @@ class ChunkLog:
         for side, (first, last) in enumerate(zip(self._firsts, self._nexts, strict=True)):
             _require(stops.get(side, first) == last, f"the chunks of side {side} end elsewhere than its rows")
             starts = [chunk.start for chunk in self.alive if chunk.side == side]
-            _require(not starts or starts[0] <= first, f"the first rows of side {side} are in no chunk")
+            _require(not starts or starts[0] <= first, f"the first rows of side {side} are not in any chunk")
         for entry in self._dead:
             _require(_ID.fullmatch(entry.id) and all(map(is_natural, entry[1:])), f"dead {entry.id!r}")
             _require(0 < entry.born < entry.died <= self._generation, f"the age of dead {entry.id!r}")
             _require(entry.died > self._generation - self.KEPT, f"dead {entry.id!r} is forgotten by now")
         ids = [chunk.id for chunk in self.alive] + [entry.id for entry in self._dead]
-        _require(len(set(ids)) == len(ids), "a chunk stands there twice")
+        _require(len(set(ids)) == len(ids), "a chunk is there twice")
 
 
-def _size(rows: int) -> int:
-    """The order of magnitude of a chunk, to the base 8."""
+def _drop_small(kept: list[Chunk], first: int, after: int, fanout: int) -> None:
+    """Remove chunks at the end of a side that are to be cut anew together with the rows that follow them."""
+    while True:
+        start = kept[-1].stop if kept else first
+        small = len(kept)
+        while small and _magnitude(kept[small - 1].stop - max(first, kept[small - 1].start)) <= _magnitude(
+            after - start
+        ):
+            small -= 1
+        if start == after or len(kept) - small < fanout - 1:
+            return
+        del kept[small:]
+
+
+def _magnitude(rows: int) -> int:
+    """The order of magnitude of a number of rows, to the base 8."""
     return rows.bit_length() // 3
 
 

@@ -9,12 +9,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slidejoin.atomic_file import write_file
 from slidejoin.errors import Error, StateError, UsageError
 from slidejoin.index import check_index
 from slidejoin.keys.extract import SIDES
@@ -23,7 +25,8 @@ from slidejoin.physical_streams import PhysicalStreams
 from slidejoin.result import RowStore, result_table
 from slidejoin.snapshot import binary
 from slidejoin.snapshot.binary import Data, Document, is_natural
-from slidejoin.snapshot.chunks import Chunk, ChunkLog, Increment, check_chunks
+from slidejoin.snapshot.chunks import ChunkLog, Increment, check_chunks
+from slidejoin.snapshot.parts import bits_part, read_bits, read_table, table_part
 from slidejoin.spec import JoinSpec
 
 _WAITING = "waiting "
@@ -31,7 +34,7 @@ _PROMISE = re.compile(r"-?[0-9]{1,40}(/[0-9]{1,40})?", re.ASCII)
 FANOUT = 8  # chunks of one size before they become one
 
 
-class Snapshots:
+class SnapshotWriter:
     """Writes the snapshots of a join, and remembers which rows are in which chunk."""
 
     def __init__(
@@ -45,15 +48,15 @@ class Snapshots:
         self, sources: PhysicalStreams | None, path: str | PathLike[str] | None, note: str | None
     ) -> bytes:
         """All in one document, also written to a file if a path is given."""
-        chunks, sums = {}, {}
-        for side, (first, after) in enumerate(self._live.positions):
-            if first < after:
-                name = SIDES[side]
-                chunks[name] = _chunk(self._live, Chunk(name, side, first, after, 0))
-                sums[name] = binary.checksum(chunks[name])
-        data = binary.bundle(_head(self._live, sources, None, sums, note), chunks)
+        chunks = {
+            SIDES[side]: _chunk(self._live, side, first, after)
+            for side, (first, after) in enumerate(self._live.positions)
+            if first < after
+        }
+        head = _head(self._live, sources, None, _checksums(chunks), note)
+        data = binary.bundle(self._live.spec.fingerprint, head, chunks)
         if path is not None:
-            binary.write_file(path, data)
+            write_file(path, data)
         return data
 
     def since(
@@ -67,9 +70,9 @@ class Snapshots:
         """What is new since a token."""
         firsts, nexts = zip(*self._live.positions, strict=True)
         new = self._log.advance(firsts, nexts, since=token, fanout=fanout, history=history)
-        chunks = {chunk.id: _chunk(self._live, chunk) for chunk in new}
+        chunks = {chunk.id: _chunk(self._live, chunk.side, chunk.start, chunk.stop) for chunk in new}
         _, dead = self._log.since(token)
-        sums = self._sums | {name: binary.checksum(data) for name, data in chunks.items()}
+        sums = self._sums | _checksums(chunks)
         self._sums = {chunk.id: sums[chunk.id] for chunk in self._log.alive}
         head = _head(self._live, sources, self._log, self._sums, note)
         return Increment(self._log.token, head, chunks, tuple(dead), tuple(self._sums))
@@ -80,7 +83,7 @@ class Restored(NamedTuple):
 
     live: LiveJoin
     sources: PhysicalStreams | None
-    snapshots: Snapshots
+    writer: SnapshotWriter
     note: str | None
 
 
@@ -98,14 +101,14 @@ def restored(
         if not _has_bytes(chunk):
             raise UsageError(f"chunk {name!r} is a {type(chunk).__name__}; expected its bytes")
     if isinstance(data, str | PathLike):
-        data = binary.read_file(data)
+        data = Path(data).read_bytes()
     try:
         document = binary.decode(data)
     except TypeError:
         raise UsageError(f"data is a {type(data).__name__}; expected bytes or a path") from None
     found: Mapping[str, Data]
     if document.kind == "whole" and chunks is None:
-        head, found = binary.unbundle(data)
+        head, found = binary.unbundle(document)
         document = binary.decode(head, "head")
     elif document.kind == "head" and chunks is not None:
         found = chunks
@@ -141,13 +144,13 @@ def _head(
     for i, name in enumerate(SIDES):
         schema, store = live.sides[i].schema, live.stores[i]
         if schema is not None:
-            parts[f"{name} columns"] = binary.table_part(schema.empty_table())
+            parts[f"{name} columns"] = table_part(schema.empty_table())
         if store is not None and live.outcome.uses(i):
-            parts[f"{name} matched"] = binary.bits_part(live.outcome.flags(i).astype(bool))
+            parts[f"{name} matched"] = bits_part(live.outcome.flags(i).astype(bool))
         if live.late[i]:
-            parts[f"{name} late"] = binary.table_part(pa.concat_tables(live.late[i]))
+            parts[f"{name} late"] = table_part(pa.concat_tables(live.late[i]))
     if live.held:
-        parts["held"] = binary.table_part(pa.concat_tables(live.held))
+        parts["held"] = table_part(pa.concat_tables(live.held))
     meta: dict[str, Any] = {
         "spec": live.spec.to_json(),
         "engine": None if live.engine is None else live.engine.state(),
@@ -163,19 +166,22 @@ def _head(
         order, waiting = sources.order.state()
         meta["sources"] = {"order": order, "columns": sources.columns}
         for (side, name), table in waiting.items():
-            parts[f"{_WAITING}{SIDES[side]} {name}"] = binary.table_part(table)
+            parts[f"{_WAITING}{SIDES[side]} {name}"] = table_part(table)
     return binary.encode("head", live.spec.fingerprint, meta, parts)
 
 
-def _chunk(live: LiveJoin, chunk: Chunk) -> bytes:
-    """The rows of a chunk, and which of them no arrival may meet."""
-    store = live.stores[chunk.side]
+def _chunk(live: LiveJoin, side: int, start: int, stop: int) -> bytes:
+    """Rows of a side, and which of them are probe-only."""
+    store = live.stores[side]
     assert store is not None
-    rows = result_table(store.schema, store.take(np.arange(chunk.start, chunk.stop)))
-    unseen = live.unseen(chunk.side, chunk.start, chunk.stop)
-    meta = {"side": chunk.side, "start": chunk.start, "stop": chunk.stop}
-    parts = {"rows": binary.table_part(rows), "unseen": binary.bits_part(unseen)}
+    rows = result_table(store.schema, store.take(np.arange(start, stop)))
+    parts = {"rows": table_part(rows), "unseen": bits_part(live.unseen(side, start, stop))}
+    meta = {"side": side, "start": start, "stop": stop}
     return binary.encode("chunk", live.spec.fingerprint, meta, parts)
+
+
+def _checksums(chunks: dict[str, bytes]) -> dict[str, int]:
+    return {name: binary.checksum(chunk) for name, chunk in chunks.items()}
 
 
 # --- reading ---
@@ -189,18 +195,20 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     live = LiveJoin(spec if index is None else replace(spec, index=index))
     for i, name in enumerate(SIDES):
         if (part := head.parts.get(f"{name} columns")) is not None:
-            live.sides[i].fix(binary.read_table(part, rows=0).schema)
+            live.sides[i].fix(read_table(part, rows=0).schema)
     live.unequal = _count(meta["unequal"])
     live.held_side = _count(meta["held_side"])
     if "held" in head.parts:
-        held = binary.read_table(head.parts["held"])
+        held = read_table(head.parts["held"])
         if live.held_side > 1 or not held.schema.equals(live.sides[live.held_side].schema) or live.complete:
             raise StateError("the snapshot contradicts itself: rows are held back that have no place")
         live.held.append(held)
     sums = meta["chunks"]
-    chunks = [_decoded(name, data, spec) for name, data in check_chunks(sums, found).items()]
+    chunks = check_chunks(sums, found)
+    if stranger := [name for name in chunks if chunks[name].fingerprint != spec.fingerprint]:
+        raise StateError(f"chunk {stranger[0]!r} belongs to another join than the head")
     if meta["engine"] is not None:
-        _load(live, head, chunks)
+        _load(live, head, list(chunks.values()))
     elif chunks or any(meta["stored"]):
         raise StateError("the snapshot contradicts itself: rows without a join of them")
     sources = None
@@ -212,7 +220,7 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     note = meta.get("note")
     if note is not None and not isinstance(note, str):
         raise StateError(f"the snapshot contradicts itself: its note is {note!r}")
-    return Restored(live, sources, Snapshots(live, log, dict(sums) if log else None), note)
+    return Restored(live, sources, SnapshotWriter(live, log, dict(sums) if log else None), note)
 
 
 def _has_bytes(data: Data) -> bool:
@@ -221,13 +229,6 @@ def _has_bytes(data: Data) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _decoded(name: str, data: Data, spec: JoinSpec) -> Document:
-    document = binary.decode(data, "chunk")
-    if document.fingerprint != spec.fingerprint:
-        raise StateError(f"chunk {name!r} is of another join than the head")
-    return document
 
 
 def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
@@ -247,12 +248,12 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
             store = live.stores[i] = RowStore(schema, first)
             flags = _append(store, sorted((c for c in chunks if c.meta["side"] == i), key=_start), after)
             if live.outcome.uses(i):
-                matched = binary.read_bits(head.parts[f"{name} matched"], after - first)
+                matched = read_bits(head.parts[f"{name} matched"], after - first)
                 live.outcome.load(i, first, matched.view(np.uint8))
         elif first != after:
             raise StateError(f"rows of {name} without columns")
         if (part := head.parts.get(f"{name} late")) is not None:
-            late = binary.read_table(part)
+            late = read_table(part)
             if not late.schema.equals(schema):
                 raise StateError(f"late rows of {name} have other columns")
             live.late[i].append(late)
@@ -267,8 +268,8 @@ def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.b
     unseen = [np.zeros(0, bool)]
     for chunk in chunks:
         start, stop = _count(chunk.meta["start"]), _count(chunk.meta["stop"])
-        rows = binary.read_table(chunk.parts["rows"], rows=stop - start)
-        flags = binary.read_bits(chunk.parts["unseen"], stop - start)
+        rows = read_table(chunk.parts["rows"], rows=stop - start)
+        flags = read_bits(chunk.parts["unseen"], stop - start)
         gone = store.first - start if start < store.first else 0
         if start + gone != store.next or gone > stop - start:
             raise StateError(f"rows {start} to {stop} do not follow row {store.next}")
@@ -293,7 +294,7 @@ def _sources(live: LiveJoin, head: Document) -> PhysicalStreams:
     for name, part in head.parts.items():
         if name.startswith(_WAITING):
             side, _, source = name.removeprefix(_WAITING).partition(" ")
-            table = binary.read_table(part)
+            table = read_table(part)
             i = SIDES.index(side)
             if not table.schema.equals(live.sides[i].schema):
                 raise StateError(f"rows that wait in source {source!r} have other columns than {side}")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from slidejoin.atomic_file import write_file
 from slidejoin.window_join import WindowJoin
 
 MEMORY = 2**30  # bytes of live joins in one worker process
@@ -103,7 +104,7 @@ class ChunkFiles:
             if next(_writes) % _SWEEP == 0:
                 self.sweep()
             for name, data in chunks.items():
-                self._write(directory / name, data)
+                write_file(directory / name, data, sync=False, mode=0o600)
             keep = set(alive)
             for file in directory.iterdir():
                 if file.name not in keep:
@@ -138,19 +139,6 @@ class ChunkFiles:
             raise OSError(f"{self._root} is not this user's alone")
         self._query.mkdir(mode=0o700, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
-
-    @staticmethod
-    def _write(path: Path, data: bytes) -> None:
-        """Write a file under its name only when it is whole."""
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
 
 
 def _remove(query: Path) -> None:
