@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-LEVELS := 0,2
+# Instruction sets of the native tests: the portable one and the highest of this processor, or of SLIDEJOIN_ISA.
+LEVELS = $(shell $(BIN)/python -c "from slidejoin.isa import current; print({'avx2': '0,1', 'avx512': '0,2'}.get(current(), 0))")
 SPARK_OLDEST := build/pyspark-4.0
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
@@ -79,10 +80,11 @@ bench: setup peers
 	@mkdir -p $(RESULTS)
 	for name in $(BENCH); do $(BIN)/python -m benchmarks $$name --json $(RESULTS)/$$name.json || exit 1; done
 
-# Programs that measure other libraries; those whose library is missing are left out.
+# The program that measures other libraries, linked with the core of the Python module; without Abseil where it
+# is missing.
 peers: setup
-	$(BIN)/cmake -S . -B build/peers $(CMAKE_FLAGS) -DSLIDEJOIN_PEERS=ON >/dev/null
-	$(BIN)/cmake --build build/peers -j $(JOBS)
+	$(BIN)/cmake -B build/release -DSLIDEJOIN_PEERS=ON >/dev/null
+	$(BIN)/cmake --build build/release -j $(JOBS) --target join_peer
 
 setup: $(VENV)/.built
 
@@ -102,7 +104,7 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml tools/requirements.py
 
 # The package is installed in place: changes of Python files need no step, those of the core a rebuild.
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps --config-settings=build-dir=build/release -e .
 	touch $@
 
 clean:

@@ -20,7 +20,7 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 def program() -> Path | None:
     """Find the built program, if there is one."""
-    path = ROOT / "build" / "peers" / "join_peer"
+    path = ROOT / "build" / "release" / "join_peer"
     return path if os.access(path, os.X_OK) else None
 
 
