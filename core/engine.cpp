@@ -6,27 +6,27 @@
 #include <new>
 #include <utility>
 
-#include "tables.hpp"
+#include "table_join.hpp"
 
 namespace slidejoin {
 
 namespace portable {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
-void join_tables(const TablesSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TablesResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
+                 TableJoinResult& result);
 }  // namespace portable
 #if defined(SLIDEJOIN_AVX2)
 namespace avx2 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
-void join_tables(const TablesSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TablesResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
+                 TableJoinResult& result);
 }  // namespace avx2
 #endif
 #if defined(SLIDEJOIN_AVX512)
 namespace avx512 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
-void join_tables(const TablesSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TablesResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
+                 TableJoinResult& result);
 }  // namespace avx512
 #endif
 
@@ -73,8 +73,8 @@ std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {
     return portable::make(spec);
 }
 
-void join_tables(const TablesSpec& spec, const Batch& left, const Batch& right, bool pairs, Level level,
-                 TablesResult& result) {
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs, Level level,
+                 TableJoinResult& result) {
     if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
     for (const Batch* side : {&left, &right})
         if (side->size > kMaxRows)

@@ -154,7 +154,7 @@ class Pairs {
 // Matches as parts of runs, and as pairs where they are no part of one. A run is an array of positions of one
 // side; it is handed over once, and referred to by its number until it is gone.
 struct RangeResult {
-    struct Run {
+    struct NumberedRun {
         std::uint64_t number;
         std::vector<std::int64_t> positions;
     };
@@ -163,7 +163,7 @@ struct RangeResult {
     Pairs pairs;
     std::vector<std::int64_t> arrival;    // of each pair
     std::vector<std::int64_t> positions;  // of the batch's arrivals
-    std::vector<Run> runs;                // that no result before referred to
+    std::vector<NumberedRun> runs;        // that no result before referred to
     std::vector<std::uint64_t> gone;      // that none refers to from now on
 };
 

@@ -12,7 +12,7 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
 static std::unique_ptr<Engine> make_for(const JoinSpec& spec) {
-    return std::make_unique<SerialJoin<Key>>(spec, make_indexes<Key>);
+    return std::make_unique<SerialJoin<Key>>(spec, make_index_pair<Key>);
 }
 
 std::unique_ptr<Engine> make(const JoinSpec& spec) {

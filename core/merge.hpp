@@ -10,7 +10,7 @@
 
 namespace slidejoin {
 
-struct Run {
+struct TimeRun {
     const std::int64_t* times;
     std::size_t size;
     std::int64_t place;  // of its first row among the rows of its side
@@ -21,9 +21,9 @@ inline constexpr std::size_t kLinear = 16;
 
 // Hands the side and the place of each row to take(side, place), in order. `runs` are used up.
 template <class Take>
-void merge_runs(std::vector<Run> runs, Take take) {
-    std::erase_if(runs, [](const Run& run) { return run.size == 0; });
-    const auto step = [&](Run& run) {
+void merge_runs(std::vector<TimeRun> runs, Take take) {
+    std::erase_if(runs, [](const TimeRun& run) { return run.size == 0; });
+    const auto step = [&](TimeRun& run) {
         take(run.side, run.place++);
         ++run.times;
         return --run.size > 0;
@@ -61,7 +61,7 @@ void merge_runs(std::vector<Run> runs, Take take) {
             heads[first] = *runs[first].times;
         }
     }
-    for (Run& run : runs)
+    for (TimeRun& run : runs)
         while (step(run)) {
         }
 }

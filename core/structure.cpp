@@ -5,7 +5,7 @@
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "join/indexes.hpp"
+#include "join/index_pair.hpp"
 #include SLIDEJOIN_HEADER
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -14,12 +14,12 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 #define SLIDEJOIN_NAME(kind) SLIDEJOIN_JOIN(make_, kind)
 
 template <class Key>
-std::unique_ptr<Indexes<Key>> SLIDEJOIN_NAME(SLIDEJOIN_KIND)(const JoinSpec& spec) {
-    return std::make_unique<IndexesOf<Key, SLIDEJOIN_STRUCTURE<Key>>>(spec);
+std::unique_ptr<IndexPair<Key>> SLIDEJOIN_NAME(SLIDEJOIN_KIND)(const JoinSpec& spec) {
+    return std::make_unique<IndexPairOf<Key, SLIDEJOIN_STRUCTURE<Key>>>(spec);
 }
 
-template std::unique_ptr<Indexes<std::uint32_t>> SLIDEJOIN_NAME(SLIDEJOIN_KIND)(const JoinSpec& spec);
-template std::unique_ptr<Indexes<std::uint64_t>> SLIDEJOIN_NAME(SLIDEJOIN_KIND)(const JoinSpec& spec);
+template std::unique_ptr<IndexPair<std::uint32_t>> SLIDEJOIN_NAME(SLIDEJOIN_KIND)(const JoinSpec& spec);
+template std::unique_ptr<IndexPair<std::uint64_t>> SLIDEJOIN_NAME(SLIDEJOIN_KIND)(const JoinSpec& spec);
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET
 

@@ -1,7 +1,7 @@
 // The structures of the core by their kind. Each is compiled for itself, in structure.cpp.
 #pragma once
 
-#include "join/indexes.hpp"
+#include "join/index_pair.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -17,16 +17,16 @@ namespace slidejoin::SLIDEJOIN_TARGET {
     X(wib_tree, WibTree)        \
     X(bi_sort, BiSort)          \
     X(bucket_tree, BucketTree)  \
-    X(sorted_run, SortedWindow)
+    X(sorted_run, SortedRun)
 
 #define SLIDEJOIN_DECLARE(kind, Structure) \
     template <class Key>                   \
-    std::unique_ptr<Indexes<Key>> make_##kind(const JoinSpec& spec);
+    std::unique_ptr<IndexPair<Key>> make_##kind(const JoinSpec& spec);
 SLIDEJOIN_STRUCTURES(SLIDEJOIN_DECLARE)
 #undef SLIDEJOIN_DECLARE
 
 template <class Key>
-std::unique_ptr<Indexes<Key>> make_indexes(const JoinSpec& spec) {
+std::unique_ptr<IndexPair<Key>> make_index_pair(const JoinSpec& spec) {
     switch (spec.index) {
 #define SLIDEJOIN_CASE(kind, Structure) \
     case IndexKind::kind:               \

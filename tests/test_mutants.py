@@ -23,7 +23,7 @@ STRUCTURES = {
     "wib-tree": ("/wib_tree",),
     "bi-sort": ("/bi_sort",),
     "bucket-tree": ("/bucket_tree", "/bucket_directory", "/bucket_queue"),
-    "sorted-run": ("/sorted_window",),
+    "sorted-run": ("/sorted_run",),
 }
 
 needs_compiler = pytest.mark.skipif(

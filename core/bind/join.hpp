@@ -110,7 +110,7 @@ class NativeJoin {
             return positions(numbers.data(), numbers.size(), owner);
         };
         nb::list runs;
-        for (RangeResult::Run& run : result->runs)
+        for (RangeResult::NumberedRun& run : result->runs)
             runs.append(nb::make_tuple(run.number, taken(std::move(run.positions))));
         const Pairs& pairs = result->pairs;
         return nb::make_tuple(

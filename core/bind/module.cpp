@@ -64,9 +64,9 @@ nb::tuple take_bytes(const Numbers& offsets, const Bytes& data, const Numbers& r
 // Runs of (times, side, how many rows in front have no time) as one sequence: the side of each row, and which
 // row of its side it is.
 nb::tuple merge(const std::vector<std::tuple<Numbers, int, std::size_t>>& given) {
-    std::vector<Run> runs;
+    std::vector<TimeRun> runs;
     std::size_t rows[2] = {0, 0};
-    std::vector<Run> undated;
+    std::vector<TimeRun> undated;
     for (const auto& [times, side, without] : given) {
         if ((side != 0 && side != 1) || without > times.shape(0)) throw nb::value_error("no run of a side");
         const auto own = static_cast<std::uint8_t>(side);
@@ -86,7 +86,7 @@ nb::tuple merge(const std::vector<std::tuple<Numbers, int, std::size_t>>& given)
     };
     {
         nb::gil_scoped_release released;
-        for (Run& run : undated)
+        for (TimeRun& run : undated)
             for (std::size_t i = 0; i < run.size; ++i) take(run.side, run.place++);
         merge_runs(std::move(runs), take);
     }

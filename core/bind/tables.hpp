@@ -1,7 +1,7 @@
 // The join of two tables as Python sees it.
 #pragma once
 
-#include "../tables.hpp"
+#include "../table_join.hpp"
 #include "join.hpp"
 
 namespace slidejoin {
@@ -39,15 +39,15 @@ nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equali
                            bool pairs, std::size_t workers, std::size_t share, std::uint64_t limit,
                            const std::string& level) {
     std::vector<const KeyName*> types;
-    TablesSpec spec;
+    TableJoinSpec spec;
     spec.on = spec_of(on, equalities, banded, types);
     if (spec.on.indexed.band == Banded::time) throw nb::value_error("tables have no time of their own");
     spec.workers = std::max<std::size_t>(workers, 1);
     spec.share = std::max<std::size_t>(share, 1);
     spec.limit = limit;
     const TableBatch left_keys(types, left), right_keys(types, right);
-    auto* result = new TablesResult;
-    const nb::capsule owner(result, [](void* p) noexcept { delete static_cast<TablesResult*>(p); });
+    auto* result = new TableJoinResult;
+    const nb::capsule owner(result, [](void* p) noexcept { delete static_cast<TableJoinResult*>(p); });
     translated([&] {
         nb::gil_scoped_release released;
         join_tables(spec, left_keys.batch(), right_keys.batch(), pairs, level_of(level), *result);

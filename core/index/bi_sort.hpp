@@ -13,7 +13,7 @@
 // all. For large batches, or many matches for each probe.
 #pragma once
 
-#include "run.hpp"
+#include "sorted_entries.hpp"
 #include "subwindows.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -21,7 +21,7 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SortedPart {
   public:
-    using Stretch = typename Run<Key>::Stretch;
+    using Stretch = typename SortedEntries<Key>::Stretch;
     using Cursor = Stretch;  // the one that was found last
 
     SortedPart(std::size_t capacity, const IndexOptions& options, const SortedPart*)
@@ -104,7 +104,8 @@ class SortedPart {
     }
 
   private:
-    static constexpr std::size_t kScan = Run<Key>::kPadding;  // keys that a search compares in the end
+    static constexpr std::size_t kScan =
+        SortedEntries<Key>::kPadding;  // keys that a search compares in the end
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
     // Merging costs an insert M / B, scanning costs a probe B / kBlock: both are least together at a multiple
@@ -164,17 +165,17 @@ class SortedPart {
 
     // How many keys of the main array are < key: the partitions that begin with one, and those in the last.
     std::size_t find(Key key) const {
-        const std::size_t partitions = Run<Key>::count_of(sample_.data(), sampled_, key);
+        const std::size_t partitions = SortedEntries<Key>::count_of(sample_.data(), sampled_, key);
         if (partitions == 0) return 0;
         const std::size_t start = (partitions - 1) * stride_;
-        return start +
-               Run<Key>::count_of(main_.keys.data() + start, std::min(stride_, main_.size - start), key);
+        return start + SortedEntries<Key>::count_of(main_.keys.data() + start,
+                                                    std::min(stride_, main_.size - start), key);
     }
 
     std::size_t capacity_;
     std::size_t buffer_capacity_;
     std::size_t stride_;        // entries of a partition
-    Run<Key> main_;             // the main array
+    SortedEntries<Key> main_;   // the main array
     mutable RunNumber number_;  // of the main array
     Buffer<Key> sample_;        // the index array: the first key of each partition
     std::size_t sampled_ = 0;
@@ -186,13 +187,13 @@ class SortedPart {
 };
 
 template <class Key>
-class BiSort : public Subwindows<Key, SortedPart<Key>> {
+class BiSort : public SubwindowIndex<Key, SortedPart<Key>> {
   public:
     // A batch is a subwindow: the larger it is, the fewer there are to probe.
     static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
 
     explicit BiSort(const IndexOptions& options = {})
-        : Subwindows<Key, SortedPart<Key>>(options, options.subwindows ? options.subwindows : 8) {}
+        : SubwindowIndex<Key, SortedPart<Key>>(options, options.subwindows ? options.subwindows : 8) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

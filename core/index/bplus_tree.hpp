@@ -20,7 +20,7 @@ class BPlusTree {
     BPlusTree(const BPlusTree&) = delete;
     BPlusTree& operator=(const BPlusTree&) = delete;
 
-    void insert(Key key, std::uint32_t position) { insert(key, position, aim_insert(key)); }
+    void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
@@ -29,8 +29,8 @@ class BPlusTree {
 
     // The leaf of an insert or a probe to come; its memory is on its way from now on. Holds until the tree
     // changes.
-    Leaf* aim_insert(Key key) const { return tree_.aim_insert(key); }
-    Leaf* aim_probe(Interval<Key> interval) const { return tree_.aim_probe(interval); }
+    Leaf* prefetch_insert(Key key) const { return tree_.prefetch_insert(key); }
+    Leaf* prefetch_probe(Interval<Key> interval) const { return tree_.prefetch_probe(interval); }
 
     void insert(Key key, std::uint32_t position, Leaf* leaf) {
         window_.push(key, position);
@@ -66,7 +66,8 @@ class BPlusTree {
         if (gone == 0) return;
         if (gone == 1) {
             const Key key = window_.key(0);
-            tree_.erase_first(key, oldest_version_ == tree_.version() ? oldest_leaf_ : tree_.aim_erase(key));
+            tree_.erase_first(key,
+                              oldest_version_ == tree_.version() ? oldest_leaf_ : tree_.prefetch_erase(key));
         } else {
             erase_oldest(gone);
         }
@@ -102,7 +103,7 @@ class BPlusTree {
     void fetch_oldest() {
         oldest_version_ = kNoVersion;
         if (window_.size() == 0) return;
-        oldest_leaf_ = tree_.aim_erase(window_.key(0));
+        oldest_leaf_ = tree_.prefetch_erase(window_.key(0));
         oldest_version_ = tree_.version();
     }
 

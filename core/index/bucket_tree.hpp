@@ -32,7 +32,7 @@ class BucketTree {
     BucketTree(const BucketTree&) = delete;
     BucketTree& operator=(const BucketTree&) = delete;
 
-    void insert(Key key, std::uint32_t position) { insert(key, position, aim_insert(key)); }
+    void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
@@ -41,12 +41,12 @@ class BucketTree {
 
     // Where an insert or a probe goes; its memory is on its way from now on. Holds until leaves are split or
     // joined.
-    Slot aim_insert(Key key) const {
+    Slot prefetch_insert(Key key) const {
         const Slot slot = directory_.find(key);
         fetch_end(slot);
         return slot;
     }
-    Slot aim_probe(Interval<Key> interval) const {
+    Slot prefetch_probe(Interval<Key> interval) const {
         const Slot slot = directory_.find(interval.low);
         fetch_keys(slot);
         return slot;
@@ -64,20 +64,20 @@ class BucketTree {
     }
 
     // Where up to kGroup entries go; their memory is on its way from now on.
-    struct Aims {
+    struct GroupInserts {
         Slot slots[kGroup];
         std::uint64_t version;  // of the tree: when slots or entries have moved, they are found again
     };
 
-    void aim_inserts(const Entry<Key>* entries, std::size_t count, Aims& aims) const {
-        aims.version = version_;
-        locate(count, aims.slots, [&](std::size_t i) { return entries[i].key; });
-        for (std::size_t i = 0; i < count; ++i) fetch_end(aims.slots[i]);
+    void prefetch_inserts(const Entry<Key>* entries, std::size_t count, GroupInserts& hints) const {
+        hints.version = version_;
+        locate(count, hints.slots, [&](std::size_t i) { return entries[i].key; });
+        for (std::size_t i = 0; i < count; ++i) fetch_end(hints.slots[i]);
     }
 
     // The leaves that up to kGroup probes visit: mostly one each, or two where an interval reaches into the
     // next.
-    struct Visits {
+    struct GroupProbes {
         enum class Kind : std::uint8_t { first, second, many };
         struct Visit {
             Slot slot;
@@ -93,9 +93,9 @@ class BucketTree {
         }
     };
 
-    void aim_probes(const Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
-                    Visits& visits) const {
-        using Kind = typename Visits::Kind;
+    void prefetch_probes(const Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
+                         GroupProbes& visits) const {
+        using Kind = typename GroupProbes::Kind;
         Slot slots[kGroup];
         visits.count = 0;
         visits.version = version_;
@@ -120,31 +120,31 @@ class BucketTree {
         }
     }
 
-    void insert_group(const Entry<Key>* entries, std::size_t count, const Aims& aims) {
+    void insert_group(const Entry<Key>* entries, std::size_t count, const GroupInserts& hints) {
         begin(entries[0].value);
         for (std::size_t i = 0; i < count; ++i)
             place(entries[i].key, entries[i].value,
-                  aims.version == version_ ? aims.slots[i] : directory_.find(entries[i].key));
+                  hints.version == version_ ? hints.slots[i] : directory_.find(entries[i].key));
         sweep(entries[count - 1].value, count);
     }
 
     void insert_group(const Entry<Key>* entries, std::size_t count) {
-        Aims aims;
-        aim_inserts(entries, count, aims);
-        insert_group(entries, count, aims);
+        GroupInserts hints;
+        prefetch_inserts(entries, count, hints);
+        insert_group(entries, count, hints);
     }
 
     // In the order of keys, so that neighbours fill their leaves one after the other.
     void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
         begin(entries[0].value);
-        Aims aims[2];
-        const auto aim = [&](std::size_t at, Aims& to) {
-            if (at < count) aim_inserts(by_key + at, std::min(kGroup, count - at), to);
+        GroupInserts hints[2];
+        const auto prefetch_at = [&](std::size_t at, GroupInserts& to) {
+            if (at < count) prefetch_inserts(by_key + at, std::min(kGroup, count - at), to);
         };
-        aim(0, aims[0]);
+        prefetch_at(0, hints[0]);
         for (std::size_t at = 0, turn = 0; at < count; at += kGroup, turn ^= 1) {
-            aim(at + kGroup, aims[turn ^ 1]);
-            insert_group(by_key + at, std::min(kGroup, count - at), aims[turn]);
+            prefetch_at(at + kGroup, hints[turn ^ 1]);
+            insert_group(by_key + at, std::min(kGroup, count - at), hints[turn]);
         }
     }
 
@@ -158,8 +158,8 @@ class BucketTree {
     // All keys come first, so that only those positions are fetched that are asked for.
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
-                     const Visits& visits) const {
-        using Kind = typename Visits::Kind;
+                     const GroupProbes& visits) const {
+        using Kind = typename GroupProbes::Kind;
         if (visits.version != version_) return probe_group(tasks, order, count, matches);
         std::uint64_t chosen[2 * kGroup];
         for (unsigned i = 0; i < visits.count; ++i) {
@@ -180,25 +180,25 @@ class BucketTree {
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
-        Visits visits;
-        aim_probes(tasks, order, count, visits);
+        GroupProbes visits;
+        prefetch_probes(tasks, order, count, visits);
         probe_group(tasks, order, count, matches, visits);
     }
 
     template <class Matches>
     void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                       Matches& matches) const {
-        Visits visits[2];
-        const auto aim = [&](std::size_t at, Visits& to) {
-            if (at < count) aim_probes(tasks, order + at, std::min(kGroup, count - at), to);
+        GroupProbes visits[2];
+        const auto prefetch_at = [&](std::size_t at, GroupProbes& to) {
+            if (at < count) prefetch_probes(tasks, order + at, std::min(kGroup, count - at), to);
         };
-        aim(0, visits[0]);
+        prefetch_at(0, visits[0]);
         for (std::size_t at = 0, turn = 0; at < count; at += kGroup, turn ^= 1) {
             for (std::size_t i = at + 2 * kGroup; i < std::min(at + 3 * kGroup, count); ++i) {
                 prefetch(&tasks[order[i]]);  // sorted ones are scattered
                 prefetch(&tasks[order[i]].found_to);
             }
-            aim(at + kGroup, visits[turn ^ 1]);
+            prefetch_at(at + kGroup, visits[turn ^ 1]);
             probe_group(tasks, order + at, std::min(kGroup, count - at), matches, visits[turn]);
         }
     }

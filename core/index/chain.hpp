@@ -17,18 +17,18 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class TreePart {
   public:
-    using InsertAim = typename Tree<Key>::Leaf*;
-    using ProbeAim = const typename Tree<Key>::Leaf*;
+    using InsertHint = typename Tree<Key>::Leaf*;
+    using ProbeHint = const typename Tree<Key>::Leaf*;
 
     TreePart(std::size_t, const IndexOptions&, const TreePart*) {}
     TreePart(const TreePart&) = delete;
     TreePart& operator=(const TreePart&) = delete;
 
-    InsertAim aim_insert(Key key) const { return tree_.aim_insert(key); }
-    ProbeAim aim_probe(Interval<Key> interval) const { return tree_.aim_probe(interval); }
+    InsertHint prefetch_insert(Key key) const { return tree_.prefetch_insert(key); }
+    ProbeHint prefetch_probe(Interval<Key> interval) const { return tree_.prefetch_probe(interval); }
 
     void insert(Key key, std::uint32_t position) { tree_.insert(key, position); }
-    void insert(Key key, std::uint32_t position, InsertAim leaf) { tree_.insert(key, position, leaf); }
+    void insert(Key key, std::uint32_t position, InsertHint leaf) { tree_.insert(key, position, leaf); }
     void insert_group(const Entry<Key>* entries, std::size_t count) { tree_.insert_group(entries, count); }
     void insert_sorted(const Entry<Key>* entries, std::size_t count) { tree_.insert_sorted(entries, count); }
     void seal() {}
@@ -39,7 +39,7 @@ class TreePart {
     }
 
     template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, ProbeAim leaf) const {
+    void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, ProbeHint leaf) const {
         tree_.probe(interval, visible, matches, leaf);
     }
 
@@ -56,8 +56,8 @@ class TreePart {
 template <class Key>
 class SealedTreePart {
   public:
-    using InsertAim = typename Tree<Key>::Leaf*;
-    struct ProbeAim {
+    using InsertHint = typename Tree<Key>::Leaf*;
+    struct ProbeHint {
         const typename Tree<Key>::Leaf* leaf;  // of the B+-tree, or
         std::size_t sealed_leaf;
     };
@@ -65,16 +65,16 @@ class SealedTreePart {
     SealedTreePart(std::size_t, const IndexOptions&, const SealedTreePart*)
         : growing_(std::make_unique<Growing>()) {}
 
-    InsertAim aim_insert(Key key) const { return growing_->tree.aim_insert(key); }
+    InsertHint prefetch_insert(Key key) const { return growing_->tree.prefetch_insert(key); }
 
-    ProbeAim aim_probe(Interval<Key> interval) const {
-        if (growing_) return {growing_->tree.aim_probe(interval), 0};
-        return {nullptr, sealed_.aim(interval.low)};
+    ProbeHint prefetch_probe(Interval<Key> interval) const {
+        if (growing_) return {growing_->tree.prefetch_probe(interval), 0};
+        return {nullptr, sealed_.prefetch_leaf(interval.low)};
     }
 
     void insert(Key key, std::uint32_t position) { growing_->tree.insert(key, position); }
 
-    void insert(Key key, std::uint32_t position, InsertAim leaf) {
+    void insert(Key key, std::uint32_t position, InsertHint leaf) {
         growing_->tree.insert(key, position, leaf);
     }
 
@@ -87,7 +87,7 @@ class SealedTreePart {
     }
 
     void seal() {
-        Run<Key> run;
+        SortedEntries<Key> run;
         run.start(growing_->tree.size());
         growing_->tree.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
             std::memcpy(run.keys.data() + run.size, keys, count * sizeof(Key));
@@ -101,13 +101,13 @@ class SealedTreePart {
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
-        probe(interval, visible, whole, matches, aim_probe(interval));
+        probe(interval, visible, whole, matches, prefetch_probe(interval));
     }
 
     template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, ProbeAim aim) const {
-        if (growing_) growing_->tree.probe(interval, visible, matches, aim.leaf);
-        else sealed_.probe(interval, visible, matches, aim.sealed_leaf);
+    void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, ProbeHint hint) const {
+        if (growing_) growing_->tree.probe(interval, visible, matches, hint.leaf);
+        else sealed_.probe(interval, visible, matches, hint.sealed_leaf);
     }
 
     void check() const {
@@ -133,17 +133,17 @@ class SealedTreePart {
 };
 
 template <class Key>
-class BChain : public Subwindows<Key, TreePart<Key>> {
+class BChain : public SubwindowIndex<Key, TreePart<Key>> {
   public:
     explicit BChain(const IndexOptions& options)
-        : Subwindows<Key, TreePart<Key>>(options, options.chain_length) {}
+        : SubwindowIndex<Key, TreePart<Key>>(options, options.chain_length) {}
 };
 
 template <class Key>
-class IbChain : public Subwindows<Key, SealedTreePart<Key>> {
+class IbChain : public SubwindowIndex<Key, SealedTreePart<Key>> {
   public:
     explicit IbChain(const IndexOptions& options)
-        : Subwindows<Key, SealedTreePart<Key>>(options, options.chain_length) {}
+        : SubwindowIndex<Key, SealedTreePart<Key>>(options, options.chain_length) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -162,12 +162,12 @@ concept WindowIndex = requires(I index, const I constant, Key key, std::uint32_t
     { constant.bytes() } -> std::same_as<std::size_t>;
 };
 
-// An index that can fetch the memory of an insert and of a probe before either is done: aim_insert and
-// aim_probe return where, and the calls that take it go on from there.
+// An index that can fetch the memory of an insert and of a probe before either is done: prefetch_insert and
+// prefetch_probe return where, and the calls that take it go on from there.
 template <class I, class Key>
-concept AimedIndex = requires(const I index, Key key, Interval<Key> interval) {
-    index.aim_insert(key);
-    index.aim_probe(interval);
+concept PrefetchingIndex = requires(const I index, Key key, Interval<Key> interval) {
+    index.prefetch_insert(key);
+    index.prefetch_probe(interval);
 };
 
 // Inserts entries, given in the order of their positions, and with them, or null, the same in the order of

@@ -11,8 +11,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class OneTree {
   public:
-    using InsertAim = typename Tree<Key>::Leaf*;
-    using ProbeAim = const typename Tree<Key>::Leaf*;
+    using InsertHint = typename Tree<Key>::Leaf*;
+    using ProbeHint = const typename Tree<Key>::Leaf*;
 
     explicit OneTree(const IndexOptions&) {}
     OneTree(const OneTree&) = delete;
@@ -24,10 +24,12 @@ class OneTree {
     }
 
     unsigned depth() const { return 0; }
-    InsertAim aim_insert(Key key, std::size_t) const { return tree_.aim_insert(key); }
-    ProbeAim aim_probe(Interval<Key> interval, std::size_t) const { return tree_.aim_probe(interval); }
+    InsertHint prefetch_insert(Key key, std::size_t) const { return tree_.prefetch_insert(key); }
+    ProbeHint prefetch_probe(Interval<Key> interval, std::size_t) const {
+        return tree_.prefetch_probe(interval);
+    }
 
-    void insert(Key key, std::uint32_t position, InsertAim leaf) { tree_.insert(key, position, leaf); }
+    void insert(Key key, std::uint32_t position, InsertHint leaf) { tree_.insert(key, position, leaf); }
 
     void insert_group(const Entry<Key>* entries, const std::size_t*, std::size_t count) {
         tree_.insert_group(entries, count);
@@ -38,7 +40,7 @@ class OneTree {
     }
 
     template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeAim leaf,
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeHint leaf,
                const ImmutableTree<Key>&) const {
         tree_.probe(interval, visible, matches, leaf);
     }

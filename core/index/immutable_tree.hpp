@@ -9,7 +9,7 @@
 // for every kFanOut - 1 entries.
 #pragma once
 
-#include "run.hpp"
+#include "sorted_entries.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -19,14 +19,14 @@ class ImmutableTree {
     static constexpr unsigned kFanOut = 128 / sizeof(Key);
 
     ImmutableTree() {
-        Run<Key> none;
+        SortedEntries<Key> none;
         none.start(0);
         none.finish();
         take(none);
     }
 
     // Takes a finished run, and leaves the one that it had.
-    void take(Run<Key>& run) {
+    void take(SortedEntries<Key>& run) {
         std::size_t sizes[kMaxHeight + 1];  // nodes of each level, leaves first
         unsigned levels = 0;
         std::size_t keys = 0;
@@ -45,7 +45,7 @@ class ImmutableTree {
         for (unsigned depth = height_; depth-- > 0;) fill_level(depth);
     }
 
-    const Run<Key>& run() const { return run_; }
+    const SortedEntries<Key>& run() const { return run_; }
     std::size_t size() const { return run_.size; }
     std::size_t bytes() const { return run_.bytes() + inner_.bytes(); }
 
@@ -76,14 +76,14 @@ class ImmutableTree {
     }
 
     // Where a probe begins, as the number of a leaf, whose memory is on its way from now on.
-    std::size_t aim(Key low) const { return aim(low, 0, 0); }
-    std::size_t aim(Key low, std::size_t node, unsigned depth) const {
+    std::size_t prefetch_leaf(Key low) const { return prefetch_leaf(low, 0, 0); }
+    std::size_t prefetch_leaf(Key low, std::size_t node, unsigned depth) const {
         const std::size_t leaf = descend(node, depth, height_, low);
         fetch(leaf);
         return leaf;
     }
 
-    // `leaf` is where aim(interval.low) ended.
+    // `leaf` is where prefetch_leaf(interval.low) ended.
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches, std::size_t leaf) const {
         const std::size_t from = place_in(leaf, interval.low);
@@ -120,7 +120,7 @@ class ImmutableTree {
     static constexpr std::size_t kNodeBytes = kFanOut * sizeof(Key);
     static constexpr std::size_t kNear = 4;  // leaves; the end of a longer range is searched from the root
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
-    static_assert(Run<Key>::kPadding >= kFanOut);
+    static_assert(SortedEntries<Key>::kPadding >= kFanOut);
 
     static std::size_t nodes_for(std::size_t keys) {
         return std::max<std::size_t>(1, (keys + kFanOut - 1) / kFanOut);
@@ -169,7 +169,7 @@ class ImmutableTree {
         return depth == height_ ? run_.keys[last] : inner_[start_[depth] + last];
     }
 
-    Run<Key> run_;
+    SortedEntries<Key> run_;
     Buffer<Key> inner_;
     unsigned height_ = 0;  // inner levels
     std::size_t nodes_[kMaxHeight + 1];

@@ -14,22 +14,22 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 // The mutable part. It may follow the immutable tree: at depth() every entry belongs to the part of the node
-// that its key belongs to. InsertAim and ProbeAim say where an insert or a probe goes on.
+// that its key belongs to. InsertHint and ProbeHint say where an insert or a probe goes on.
 template <class M, class Key>
 concept MutablePart =
     requires(M part, const M constant, const ImmutableTree<Key>& stable, const IndexOptions& options, Key key,
              std::size_t node, std::uint32_t position, Interval<Key> interval, Visible visible,
              const Entry<Key>* entries, std::size_t count, const std::size_t* nodes, MatchList list,
-             typename M::InsertAim insert_aim, typename M::ProbeAim probe_aim) {
+             typename M::InsertHint insert_hint, typename M::ProbeHint probe_hint) {
         M(options);
         part.restart(stable, count);  // empty, for about `count` entries
         { constant.depth() } -> std::same_as<unsigned>;
-        { constant.aim_insert(key, node) } -> std::same_as<typename M::InsertAim>;
-        { constant.aim_probe(interval, node) } -> std::same_as<typename M::ProbeAim>;
-        part.insert(key, position, insert_aim);
+        { constant.prefetch_insert(key, node) } -> std::same_as<typename M::InsertHint>;
+        { constant.prefetch_probe(interval, node) } -> std::same_as<typename M::ProbeHint>;
+        part.insert(key, position, insert_hint);
         part.insert_group(entries, nodes, count);
         part.insert_sorted(entries, count, stable);
-        constant.probe(interval, visible, list, probe_aim, stable);
+        constant.probe(interval, visible, list, probe_hint, stable);
         constant.visit([](const Key*, const std::uint32_t*, std::size_t) {});  // entries in key order
         constant.check(stable);
         { constant.bytes() } -> std::same_as<std::size_t>;
@@ -40,9 +40,9 @@ class MergingTree {
     static_assert(MutablePart<Mutable, Key>);
 
   public:
-    using InsertAim = typename Mutable::InsertAim;
-    struct ProbeAim {
-        typename Mutable::ProbeAim recent;
+    using InsertHint = typename Mutable::InsertHint;
+    struct ProbeHint {
+        typename Mutable::ProbeHint recent;
         std::size_t leaf;  // of the immutable tree
     };
 
@@ -50,33 +50,33 @@ class MergingTree {
         recent_.restart(stable_, options_.least);
     }
 
-    void insert(Key key, std::uint32_t position) { insert(key, position, aim_insert(key)); }
+    void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
-        probe(interval, visible, matches, aim_probe(interval));
+        probe(interval, visible, matches, prefetch_probe(interval));
     }
 
     // Where an insert or a probe goes; its memory is on its way from now on. Holds until the next insert.
-    InsertAim aim_insert(Key key) const {
-        return recent_.aim_insert(key, stable_.descend(0, 0, recent_.depth(), key));
+    InsertHint prefetch_insert(Key key) const {
+        return recent_.prefetch_insert(key, stable_.descend(0, 0, recent_.depth(), key));
     }
 
-    ProbeAim aim_probe(Interval<Key> interval) const {
+    ProbeHint prefetch_probe(Interval<Key> interval) const {
         const std::size_t node = stable_.descend(0, 0, recent_.depth(), interval.low);
-        const typename Mutable::ProbeAim recent = recent_.aim_probe(interval, node);
-        return {recent, stable_.aim(interval.low, node, recent_.depth())};
+        const typename Mutable::ProbeHint recent = recent_.prefetch_probe(interval, node);
+        return {recent, stable_.prefetch_leaf(interval.low, node, recent_.depth())};
     }
 
-    void insert(Key key, std::uint32_t position, InsertAim aim) {
-        recent_.insert(key, position, aim);
+    void insert(Key key, std::uint32_t position, InsertHint hint) {
+        recent_.insert(key, position, hint);
         note(position, position, 1);
     }
 
     template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeAim aim) const {
-        recent_.probe(interval, visible, matches, aim.recent, stable_);
-        stable_.probe(interval, visible, matches, aim.leaf);
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeHint hint) const {
+        recent_.probe(interval, visible, matches, hint.recent, stable_);
+        stable_.probe(interval, visible, matches, hint.leaf);
     }
 
     void insert_group(const Entry<Key>* entries, std::size_t count) {
@@ -101,11 +101,11 @@ class MergingTree {
                      Matches& matches) const {
         Key lows[kGroup] = {};
         std::size_t nodes[kGroup] = {};
-        typename Mutable::ProbeAim recent[kGroup] = {};
+        typename Mutable::ProbeHint recent[kGroup] = {};
         for (std::size_t i = 0; i < count; ++i) lows[i] = tasks[order[i]].interval.low;
         stable_.locate(lows, count, 0, recent_.depth(), nodes);
         for (std::size_t i = 0; i < count; ++i)
-            recent[i] = recent_.aim_probe(tasks[order[i]].interval, nodes[i]);
+            recent[i] = recent_.prefetch_probe(tasks[order[i]].interval, nodes[i]);
         stable_.locate(lows, count, recent_.depth(), stable_.height(), nodes);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
@@ -232,7 +232,7 @@ class MergingTree {
     IndexOptions options_;
     ImmutableTree<Key> stable_;
     Mutable recent_;
-    Run<Key> spare_;  // takes the result of the next merge
+    SortedEntries<Key> spare_;  // takes the result of the next merge
     std::size_t recent_count_ = 0;
     bool started_ = false;      // something was inserted; only then are these known:
     std::uint32_t first_ = 0;   // positions before are forgotten

@@ -43,15 +43,15 @@ class SubTrees {
     using Leaf = typename Tree<Key>::Leaf;
 
   public:
-    // What others may change between aim and use is looked up again: with real locks only the sub-tree is
+    // What others may change between hint and use is looked up again: with real locks only the sub-tree is
     // kept.
     template <class LeafPointer>
-    struct Aim {
+    struct Hint {
         std::size_t sub_tree;
         LeafPointer leaf;
     };
-    using InsertAim = Aim<Leaf*>;
-    using ProbeAim = Aim<const Leaf*>;
+    using InsertHint = Hint<Leaf*>;
+    using ProbeHint = Hint<const Leaf*>;
 
     explicit SubTrees(const IndexOptions& options) : wanted_depth_(options.insertion_depth) {}
     SubTrees(const SubTrees&) = delete;
@@ -68,33 +68,33 @@ class SubTrees {
     unsigned depth() const { return depth_; }
     std::size_t count() const { return count_; }
 
-    InsertAim aim_insert(Key key, std::size_t node) const {
-        if constexpr (kFree) return {node, sub_trees_[node].tree.aim_insert(key)};
+    InsertHint prefetch_insert(Key key, std::size_t node) const {
+        if constexpr (kFree) return {node, sub_trees_[node].tree.prefetch_insert(key)};
         else return {node, nullptr};
     }
 
-    ProbeAim aim_probe(Interval<Key> interval, std::size_t node) const {
-        if constexpr (kFree) return {node, sub_trees_[node].tree.aim_probe(interval)};
+    ProbeHint prefetch_probe(Interval<Key> interval, std::size_t node) const {
+        if constexpr (kFree) return {node, sub_trees_[node].tree.prefetch_probe(interval)};
         else return {node, nullptr};
     }
 
-    void insert(Key key, std::uint32_t position, InsertAim aim) {
-        SubTree& into = sub_trees_[aim.sub_tree];
+    void insert(Key key, std::uint32_t position, InsertHint hint) {
+        SubTree& into = sub_trees_[hint.sub_tree];
         const Holding<Lock> holding(into.lock);
-        into.tree.insert(key, position, aim.leaf ? aim.leaf : into.tree.aim_insert(key));
+        into.tree.insert(key, position, hint.leaf ? hint.leaf : into.tree.prefetch_insert(key));
     }
 
     // Entries and the nodes that they belong to.
     void insert_group(const Entry<Key>* entries, const std::size_t* nodes, std::size_t count) {
-        InsertAim aims[kGroup];
+        InsertHint hints[kGroup];
         std::uint64_t versions[kGroup];
         for (std::size_t i = 0; i < count; ++i) {
-            aims[i] = aim_insert(entries[i].key, nodes[i]);
+            hints[i] = prefetch_insert(entries[i].key, nodes[i]);
             versions[i] = sub_trees_[nodes[i]].tree.version();
         }
         for (std::size_t i = 0; i < count; ++i) {
-            if (versions[i] != sub_trees_[nodes[i]].tree.version()) aims[i].leaf = nullptr;
-            insert(entries[i].key, entries[i].value, aims[i]);
+            if (versions[i] != sub_trees_[nodes[i]].tree.version()) hints[i].leaf = nullptr;
+            insert(entries[i].key, entries[i].value, hints[i]);
         }
     }
 
@@ -112,12 +112,12 @@ class SubTrees {
     }
 
     template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeAim aim,
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, ProbeHint hint,
                const ImmutableTree<Key>& stable) const {
-        const SubTree* at = &sub_trees_[aim.sub_tree];
+        const SubTree* at = &sub_trees_[hint.sub_tree];
         Holding<Lock> holding(at->lock);
-        at->tree.probe(interval, visible, matches, aim.leaf ? aim.leaf : at->tree.aim_probe(interval));
-        for (std::size_t i = aim.sub_tree; stable.bound(depth_, i) < interval.high; ++i) {
+        at->tree.probe(interval, visible, matches, hint.leaf ? hint.leaf : at->tree.prefetch_probe(interval));
+        for (std::size_t i = hint.sub_tree; stable.bound(depth_, i) < interval.high; ++i) {
             ++at;
             holding.hand_over(at->lock);
             at->tree.probe(interval, visible, matches);

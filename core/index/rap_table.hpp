@@ -132,10 +132,10 @@ class RapSubwindow {
 };
 
 template <class Key>
-class RapTable : public Subwindows<Key, RapSubwindow<Key>> {
+class RapTable : public SubwindowIndex<Key, RapSubwindow<Key>> {
   public:
     explicit RapTable(const IndexOptions& options = {})
-        : Subwindows<Key, RapSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
+        : SubwindowIndex<Key, RapSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

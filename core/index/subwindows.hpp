@@ -30,11 +30,11 @@ concept Subwindow = requires(P part, const P constant, const P* before, Key key,
     { constant.bytes() } -> std::same_as<std::size_t>;
 };
 
-// A subwindow that can fetch the memory of an insert or a probe ahead (AimedIndex, concept.hpp).
+// A subwindow that can fetch the memory of an insert or a probe ahead (PrefetchingIndex, concept.hpp).
 template <class P, class Key>
-concept AimedSubwindow = requires(const P part, Key key, Interval<Key> interval) {
-    { part.aim_insert(key) } -> std::same_as<typename P::InsertAim>;  // a pointer
-    { part.aim_probe(interval) } -> std::same_as<typename P::ProbeAim>;
+concept PrefetchingSubwindow = requires(const P part, Key key, Interval<Key> interval) {
+    { part.prefetch_insert(key) } -> std::same_as<typename P::InsertHint>;  // a pointer
+    { part.prefetch_probe(interval) } -> std::same_as<typename P::ProbeHint>;
 };
 
 // One that can tell for many sorted intervals at once where their entries stand, and report them later. The
@@ -48,12 +48,12 @@ concept LocatingSubwindow =
     };
 
 template <class Key, class Part>
-class Subwindows {
+class SubwindowIndex {
     static_assert(Subwindow<Part, Key>);
 
   public:
     // A window is cut into `length` - 1 subwindows' worth of entries.
-    Subwindows(const IndexOptions& options, std::uint32_t length)
+    SubwindowIndex(const IndexOptions& options, std::uint32_t length)
         : options_(options), share_(std::max(length, 2u) - 1) {}
 
     void insert(Key key, std::uint32_t position) {
@@ -100,41 +100,41 @@ class Subwindows {
     }
 
     // Aims at as many subwindows as short chains have; the others are found when they are probed.
-    auto aim_insert(Key key) const
-        requires AimedSubwindow<Part, Key>
+    auto prefetch_insert(Key key) const
+        requires PrefetchingSubwindow<Part, Key>
     {
-        return parts_.empty() || room() == 0 ? nullptr : parts_.back().part->aim_insert(key);
+        return parts_.empty() || room() == 0 ? nullptr : parts_.back().part->prefetch_insert(key);
     }
 
-    auto aim_probe(Interval<Key> interval) const
-        requires AimedSubwindow<Part, Key>
+    auto prefetch_probe(Interval<Key> interval) const
+        requires PrefetchingSubwindow<Part, Key>
     {
-        ProbeAims<Part> aims;
-        aims.count = std::min(parts_.size(), kAimed);
-        for (std::size_t p = 0; p < aims.count; ++p) aims.at[p] = parts_[p].part->aim_probe(interval);
-        return aims;
+        ChainHint<Part> hints;
+        hints.count = std::min(parts_.size(), kPrefetched);
+        for (std::size_t p = 0; p < hints.count; ++p) hints.at[p] = parts_[p].part->prefetch_probe(interval);
+        return hints;
     }
 
-    template <class Aim>
-    void insert(Key key, std::uint32_t position, Aim aim) {
-        if (!aim || full(position)) return insert(key, position);
+    template <class Hint>
+    void insert(Key key, std::uint32_t position, Hint hint) {
+        if (!hint || full(position)) return insert(key, position);
         note(position);
-        parts_.back().part->insert(key, position, aim);
+        parts_.back().part->insert(key, position, hint);
     }
 
-    template <class Matches, class Aims>
-    void probe(Interval<Key> interval, Visible visible, Matches& matches, const Aims& aims) const {
+    template <class Matches, class Hint>
+    void probe(Interval<Key> interval, Visible visible, Matches& matches, const Hint& hints) const {
         for (std::size_t p = 0; p < parts_.size(); ++p) {
             const Sight sight = parts_[p].seen_by(visible);
             if (sight == Sight::none) continue;
-            if (p < aims.count)
-                parts_[p].part->probe(interval, visible, sight == Sight::whole, matches, aims.at[p]);
+            if (p < hints.count)
+                parts_[p].part->probe(interval, visible, sight == Sight::whole, matches, hints.at[p]);
             else parts_[p].part->probe(interval, visible, sight == Sight::whole, matches);
         }
     }
 
     void insert_group(const Entry<Key>* entries, std::size_t count)
-        requires AimedSubwindow<Part, Key>
+        requires PrefetchingSubwindow<Part, Key>
     {
         if (!full(entries[count - 1].value) && room() >= count) {
             note(entries[count - 1].value);
@@ -145,14 +145,14 @@ class Subwindows {
 
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
-        requires AimedSubwindow<Part, Key>
+        requires PrefetchingSubwindow<Part, Key>
     {
-        ProbeAims<Part> aims[kGroup];
-        for (std::size_t i = 0; i < count; ++i) aims[i] = aim_probe(tasks[order[i]].interval);
+        ChainHint<Part> hints[kGroup];
+        for (std::size_t i = 0; i < count; ++i) hints[i] = prefetch_probe(tasks[order[i]].interval);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
             matches.begin(task);
-            probe(task.interval, task.visible, matches, aims[i]);
+            probe(task.interval, task.visible, matches, hints[i]);
             task.found_to = matches.size();
         }
     }
@@ -230,13 +230,13 @@ class Subwindows {
     }
 
   private:
-    static constexpr std::size_t kAimed = 4;
+    static constexpr std::size_t kPrefetched = 4;
     static constexpr std::uint32_t kMostSpread = std::uint32_t{1} << 30;
 
     template <class P>
-    struct ProbeAims {
+    struct ChainHint {
         std::size_t count;
-        typename P::ProbeAim at[kAimed];
+        typename P::ProbeHint at[kPrefetched];
     };
 
     enum class Sight { none, part, whole };

@@ -70,17 +70,17 @@ class Tree {
     std::size_t size() const { return size_; }
     std::uint64_t version() const { return version_; }  // counts the times that entries moved between leaves
 
-    void insert(Key key, std::uint32_t position) { insert(key, position, aim_insert(key)); }
+    void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
-        scan(aim_probe(interval), interval, visible, matches);
+        scan(prefetch_probe(interval), interval, visible, matches);
     }
 
     // The leaf of an insert or a probe to come; its memory is on its way from now on. Holds until the tree
     // changes.
-    Leaf* aim_insert(Key key) const { return descend<kUpper>(key); }
-    Leaf* aim_probe(Interval<Key> interval) const { return descend<kLower>(interval.low); }
+    Leaf* prefetch_insert(Key key) const { return descend<kUpper>(key); }
+    Leaf* prefetch_probe(Interval<Key> interval) const { return descend<kLower>(interval.low); }
 
     void insert(Key key, std::uint32_t position, Leaf* leaf) {
         if (leaf->count < kLeafEntries) insert_into(leaf, key, position);
@@ -153,7 +153,7 @@ class Tree {
             erase_first(keys[i], version == version_ ? leaves[i] : descend<kLower>(keys[i]));
     }
 
-    Leaf* aim_erase(Key key) const { return descend<kLower>(key); }
+    Leaf* prefetch_erase(Key key) const { return descend<kLower>(key); }
 
     // Calls visit(keys, positions, count) for the entries of each leaf, in the order of keys.
     template <class Visit>

@@ -40,7 +40,7 @@ class WibSubwindow {
     const Llat<Key>& table() const { return table_; }
 
     void insert(Key key, std::uint32_t position) {
-        add(locate(tree_.aim_probe({key, key}), key), key, position);
+        add(locate(tree_.prefetch_probe({key, key}), key), key, position);
         ++size_;
     }
 
@@ -59,7 +59,7 @@ class WibSubwindow {
             const std::size_t leaves = tree_.size();
             for (std::size_t i = 0; i < some; ++i) {
                 const auto [key, position] = entries[done + i];
-                if (leaves != tree_.size()) places[i] = locate(tree_.aim_probe({key, key}), key);
+                if (leaves != tree_.size()) places[i] = locate(tree_.prefetch_probe({key, key}), key);
                 add(places[i], key, position);
             }
             if (leaves != tree_.size()) node = nullptr;
@@ -71,7 +71,7 @@ class WibSubwindow {
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool, Matches& matches) const {
-        scan(locate(tree_.aim_probe(interval), interval.low), interval, visible, matches);
+        scan(locate(tree_.prefetch_probe(interval), interval.low), interval, visible, matches);
     }
 
     // Many probes whose lower ends ascend, in two steps: all leaves are found, each from the node before, and
@@ -137,10 +137,10 @@ class WibSubwindow {
 
     // The same for a key that is not before the node, or with none from the root.
     Place locate_after(Node* node, Key key) const {
-        if (!node) return locate(tree_.aim_probe({key, key}), key);
+        if (!node) return locate(tree_.prefetch_probe({key, key}), key);
         if (node->keys[node->count - 1] < key) {
             node = node->next;
-            if (node->keys[node->count - 1] < key) node = tree_.aim_probe({key, key});
+            if (node->keys[node->count - 1] < key) node = tree_.prefetch_probe({key, key});
         }
         return locate(node, key);
     }
@@ -231,10 +231,10 @@ class WibSubwindow {
 };
 
 template <class Key>
-class WibTree : public Subwindows<Key, WibSubwindow<Key>> {
+class WibTree : public SubwindowIndex<Key, WibSubwindow<Key>> {
   public:
     explicit WibTree(const IndexOptions& options = {})
-        : Subwindows<Key, WibSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
+        : SubwindowIndex<Key, WibSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

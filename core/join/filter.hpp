@@ -5,81 +5,81 @@
 #pragma once
 
 #include "../index/concept.hpp"
-#include "indexed.hpp"
+#include "index_keys.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-class Filters {
+class CandidateFilter {
     using Key = std::uint64_t;  // narrower keys are widened
 
   public:
-    explicit Filters(const JoinSpec& spec) : self_join_(spec.self_join) {
+    explicit CandidateFilter(const JoinSpec& spec) : self_join_(spec.self_join) {
         const bool first_decided = !is_compound(spec) && spec.indexed.band == Banded::conjunct;
         for (std::size_t i = first_decided ? 1 : 0; i < spec.on.size(); ++i)
-            filters_.push_back({make_condition<Key>(spec.on[i]), i, false});
+            conjuncts_.push_back({make_condition<Key>(spec.on[i]), i, false});
         const bool time_decided = !is_compound(spec) && spec.indexed.band == Banded::time;
         if (spec.window.kind == WindowKind::event && !time_decided)
-            filters_.push_back({make_condition<Key>(time_band(spec.window)), 0, true});
-        for (const Filter& filter : filters_) {
-            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + filter.condition->width());
+            conjuncts_.push_back({make_condition<Key>(time_band(spec.window)), 0, true});
+        for (const TestedConjunct& conjunct : conjuncts_) {
+            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + conjunct.condition->width());
         }
         asked_.resize(ends_.empty() ? 0 : ends_.back());
     }
 
-    bool empty() const { return filters_.empty(); }
+    bool empty() const { return conjuncts_.empty(); }
 
     // Reads the keys of a group.
     void read(const Batch& batch, std::size_t start, std::size_t count, bool* nulls) {
-        for (Filter& filter : filters_) {
-            filter.keys.reserve(count);
-            const Column column = column_of(batch, filter.conjunct, filter.time);
-            filter.condition->encode_keys(column, start, count, filter.keys.data(), nulls);
+        for (TestedConjunct& conjunct : conjuncts_) {
+            conjunct.keys.reserve(count);
+            const Column column = column_of(batch, conjunct.number, conjunct.time);
+            conjunct.condition->encode_keys(column, start, count, conjunct.keys.data(), nulls);
         }
     }
 
     // From now on the stored keys of others are tested, which must outlive this.
-    void share(const Filters& others) { shared_ = &others; }
+    void share(const CandidateFilter& others) { shared_ = &others; }
 
     // Computes what each arrival of the group asks for.
     void ask(Arriving arriving, std::size_t count) {
-        for (Filter& filter : filters_) {
-            const std::size_t asked = filter.condition->width() * count;
-            filter.asked.reserve(2 * asked);
+        for (TestedConjunct& conjunct : conjuncts_) {
+            const std::size_t asked = conjunct.condition->width() * count;
+            conjunct.asked.reserve(2 * asked);
             if (!self_join_) {
-                filter.condition->partners(arriving, filter.keys.data(), count, filter.asked.data());
+                conjunct.condition->partners(arriving, conjunct.keys.data(), count, conjunct.asked.data());
                 continue;
             }
-            filter.second = asked;
-            filter.condition->partners({nullptr, Side::right}, filter.keys.data(), count,
-                                       filter.asked.data());
-            filter.condition->partners({nullptr, Side::left}, filter.keys.data(), count,
-                                       filter.asked.data() + asked);
+            conjunct.second = asked;
+            conjunct.condition->partners({nullptr, Side::right}, conjunct.keys.data(), count,
+                                         conjunct.asked.data());
+            conjunct.condition->partners({nullptr, Side::left}, conjunct.keys.data(), count,
+                                         conjunct.asked.data() + asked);
         }
     }
 
     // Stores the keys of arrival i, which has just got the next position of its side.
     void keep(Side side, std::size_t i) {
-        Key* row = stored_[static_cast<int>(side)].push(filters_.size());
-        for (const Filter& filter : filters_) *row++ = filter.keys[i];
+        Key* row = stored_[static_cast<int>(side)].push(conjuncts_.size());
+        for (const TestedConjunct& conjunct : conjuncts_) *row++ = conjunct.keys[i];
     }
 
     // Stores the keys of a position once more, under the next one.
     void copy(Side side, std::uint64_t position) {
         if (empty()) return;
         Rows& stored = stored_[static_cast<int>(side)];
-        Key* row = stored.push(filters_.size());
-        const Key* from = stored.row(position - first_[static_cast<int>(side)], filters_.size());
-        std::copy_n(from, filters_.size(), row);
+        Key* row = stored.push(conjuncts_.size());
+        const Key* from = stored.row(position - first_[static_cast<int>(side)], conjuncts_.size());
+        std::copy_n(from, conjuncts_.size(), row);
     }
 
     // Whether a self-join's arrival asks for the same on both sides.
     bool symmetric(std::size_t arrival) const {
-        for (const Filter& filter : filters_) {
-            const std::size_t width = filter.condition->width();
-            const Interval<Key>* asked = filter.asked.data() + arrival * width;
+        for (const TestedConjunct& conjunct : conjuncts_) {
+            const std::size_t width = conjunct.condition->width();
+            const Interval<Key>* asked = conjunct.asked.data() + arrival * width;
             for (std::size_t i = 0; i < width; ++i)
-                if (asked[i].low != asked[filter.second + i].low ||
-                    asked[i].high != asked[filter.second + i].high)
+                if (asked[i].low != asked[conjunct.second + i].low ||
+                    asked[i].high != asked[conjunct.second + i].high)
                     return false;
         }
         return true;
@@ -89,15 +89,15 @@ class Filters {
     template <class IndexKey>
     void begin(const Task<IndexKey>& task) {
         const int side = self_join_ || task.partner_is_left ? 0 : 1;
-        const Filters& holder = shared_ ? *shared_ : *this;
+        const CandidateFilter& holder = shared_ ? *shared_ : *this;
         tested_ = &holder.stored_[side];
         shift_ = tested_->head() + (task.visible.first - static_cast<std::uint32_t>(holder.first_[side]));
         Asked* out = asked_.data();
         nothing_ = false;
-        for (const Filter& filter : filters_) {
-            const std::size_t width = filter.condition->width();
-            const Interval<Key>* asked = filter.asked.data() + task.arrival * width +
-                                         (self_join_ && !task.partner_is_left ? filter.second : 0);
+        for (const TestedConjunct& conjunct : conjuncts_) {
+            const std::size_t width = conjunct.condition->width();
+            const Interval<Key>* asked = conjunct.asked.data() + task.arrival * width +
+                                         (self_join_ && !task.partner_is_left ? conjunct.second : 0);
             nothing_ |= asked[0].empty();
             for (std::size_t i = 0; i < width; ++i) {
                 const Interval<Key>& interval = asked[i].empty() ? asked[0] : asked[i];
@@ -109,7 +109,7 @@ class Filters {
     // Leaves of these candidates, given by their relative positions, those that match. Returns how many.
     std::size_t test(std::uint32_t* found, std::size_t count) const {
         if (nothing_) return 0;
-        switch (asked_.size() == filters_.size() ? filters_.size() : 0) {
+        switch (asked_.size() == conjuncts_.size() ? conjuncts_.size() : 0) {
             case 1:
                 return test_single<1>(found, count);
             case 2:
@@ -131,14 +131,15 @@ class Filters {
 
     std::size_t bytes() const {
         std::size_t total = stored_[0].bytes() + stored_[1].bytes();
-        for (const Filter& filter : filters_) total += filter.keys.bytes() + filter.asked.bytes();
+        for (const TestedConjunct& conjunct : conjuncts_)
+            total += conjunct.keys.bytes() + conjunct.asked.bytes();
         return total;
     }
 
   private:
-    struct Filter {
+    struct TestedConjunct {
         std::unique_ptr<Condition<Key>> condition;
-        std::size_t conjunct;
+        std::size_t number;
         bool time;              // or the timestamps of an event window
         Buffer<Key> keys = {};  // of the group under way
         Buffer<Interval<Key>> asked = {};
@@ -215,9 +216,9 @@ class Filters {
         std::size_t kept = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const Key* row =
-                tested_->data() + ((found[i] + std::size_t{shift_}) & tested_->mask()) * filters_.size();
+                tested_->data() + ((found[i] + std::size_t{shift_}) & tested_->mask()) * conjuncts_.size();
             bool all = true;
-            for (std::size_t f = 0, at = 0; f < filters_.size(); ++f) {
+            for (std::size_t f = 0, at = 0; f < conjuncts_.size(); ++f) {
                 bool inside = false;
                 for (; at < ends_[f]; ++at) inside |= asked_[at].contains(row[f]);
                 all &= inside;
@@ -229,11 +230,11 @@ class Filters {
     }
 
     bool self_join_;
-    std::vector<Filter> filters_;
+    std::vector<TestedConjunct> conjuncts_;
     std::vector<std::size_t> ends_;  // where each filter's intervals end in asked_
     Rows stored_[2];                 // of positions from first_ on
     std::uint64_t first_[2] = {0, 0};
-    const Filters* shared_ = nullptr;  // whose stored keys are tested, if not these
+    const CandidateFilter* shared_ = nullptr;  // whose stored keys are tested, if not these
 
     // The task under way.
     const Rows* tested_ = nullptr;
@@ -245,14 +246,14 @@ class Filters {
 // Collects the matches among the candidates of an index.
 class FilteredList {
   public:
-    FilteredList(Filters& filters, MatchList& list) : filters_(filters), list_(list) {}
+    FilteredList(CandidateFilter& filter, MatchList& list) : filter_(filter), list_(list) {}
 
     std::size_t size() const { return list_.size(); }
 
     template <class Key>
     void begin(Task<Key>& task) {
         list_.begin(task);
-        filters_.begin(task);
+        filter_.begin(task);
     }
 
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
@@ -293,10 +294,10 @@ class FilteredList {
 
   private:
     void test(std::size_t before) {
-        list_.truncate(before + filters_.test(list_.data() + before, list_.size() - before));
+        list_.truncate(before + filter_.test(list_.data() + before, list_.size() - before));
     }
 
-    Filters& filters_;
+    CandidateFilter& filter_;
     MatchList& list_;
 };
 

@@ -8,8 +8,8 @@
 #include "batch.hpp"
 #include "chooser.hpp"
 #include "filter.hpp"
-#include "indexed.hpp"
-#include "indexes.hpp"
+#include "index_keys.hpp"
+#include "index_pair.hpp"
 #include "result.hpp"
 #include "validate.hpp"
 
@@ -18,12 +18,12 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SerialJoin final : public Engine {
   public:
-    using Make = std::unique_ptr<Indexes<Key>> (*)(const JoinSpec& spec);
+    using Make = std::unique_ptr<IndexPair<Key>> (*)(const JoinSpec& spec);
 
     SerialJoin(const JoinSpec& spec, Make make)
         : spec_(spec),
           make_(make),
-          indexed_(make_indexed<Key>(spec)),
+          indexed_(make_index_keys<Key>(spec)),
           filters_(spec),
           window_(spec),
           indexes_(make_of(spec.automatic ? Chooser::kFirst : spec.index)),
@@ -191,7 +191,7 @@ class SerialJoin final : public Engine {
         return static_cast<std::size_t>(std::min<double>(most, kExpected)) + kFew;  // as its writer wants
     }
 
-    std::unique_ptr<Indexes<Key>> make_of(IndexKind kind) const {
+    std::unique_ptr<IndexPair<Key>> make_of(IndexKind kind) const {
         JoinSpec spec = spec_;
         spec.index = kind;
         return make_(spec);
@@ -201,7 +201,7 @@ class SerialJoin final : public Engine {
     // the old one stays.
     void change_index() {
         try {
-            std::unique_ptr<Indexes<Key>> indexes = make_of(chooser_.wanted());
+            std::unique_ptr<IndexPair<Key>> indexes = make_of(chooser_.wanted());
             for (const Side side : kSides) {
                 const int i = static_cast<int>(side);
                 std::vector<Entry<Key>> entries;
@@ -225,7 +225,7 @@ class SerialJoin final : public Engine {
     }
 
     // How many of so many tuples are loaded together.
-    static std::size_t load_step(const Indexes<Key>& indexes, std::size_t count) {
+    static std::size_t load_step(const IndexPair<Key>& indexes, std::size_t count) {
         return std::max<std::size_t>(kLoad, indexes.largest_group(count));
     }
 
@@ -553,10 +553,10 @@ class SerialJoin final : public Engine {
     JoinSpec spec_;
     Make make_;
     Chooser chooser_;
-    std::unique_ptr<Indexed<Key>> indexed_;
-    Filters filters_;
+    std::unique_ptr<IndexKeys<Key>> indexed_;
+    CandidateFilter filters_;
     Window window_;
-    std::unique_ptr<Indexes<Key>> indexes_;
+    std::unique_ptr<IndexPair<Key>> indexes_;
     std::uint64_t matches_ = 0;
     bool broken_ = false;
     struct {

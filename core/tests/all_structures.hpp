@@ -9,16 +9,16 @@
 #include "../index/nested_loop.hpp"
 #include "../index/pim_tree.hpp"
 #include "../index/rap_table.hpp"
-#include "../index/sorted_window.hpp"
+#include "../index/sorted_run.hpp"
 #include "../index/wib_tree.hpp"
 #include "../structures.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-#define SLIDEJOIN_DEFINE(kind, Structure)                              \
-    template <class Key>                                               \
-    std::unique_ptr<Indexes<Key>> make_##kind(const JoinSpec& spec) {  \
-        return std::make_unique<IndexesOf<Key, Structure<Key>>>(spec); \
+#define SLIDEJOIN_DEFINE(kind, Structure)                                \
+    template <class Key>                                                 \
+    std::unique_ptr<IndexPair<Key>> make_##kind(const JoinSpec& spec) {  \
+        return std::make_unique<IndexPairOf<Key, Structure<Key>>>(spec); \
     }
 SLIDEJOIN_STRUCTURES(SLIDEJOIN_DEFINE)
 #undef SLIDEJOIN_DEFINE

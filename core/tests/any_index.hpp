@@ -1,4 +1,4 @@
-// An index of any kind behind the driver's interface (join/indexes.hpp): tests of all structures alike are
+// An index of any kind behind the driver's interface (join/index_pair.hpp): tests of all structures alike are
 // compiled once, and use the copies that the join uses.
 #pragma once
 
@@ -10,7 +10,7 @@ template <class Key>
 class AnyIndex {
   public:
     AnyIndex(IndexKind kind, const IndexOptions& options)
-        : indexes_(make_indexes<Key>(spec(kind, options))) {}
+        : indexes_(make_index_pair<Key>(spec(kind, options))) {}
 
     void insert(Key key, std::uint32_t position) {
         const Entry<Key> entry{key, position};
@@ -56,7 +56,7 @@ class AnyIndex {
         indexes_->join({tasks, {}, {}, {}, {order, nullptr}, {count, 0}, sorted, false}, matches);
     }
 
-    std::unique_ptr<Indexes<Key>> indexes_;
+    std::unique_ptr<IndexPair<Key>> indexes_;
 };
 
 #define SLIDEJOIN_KIND_OF(kind, Structure) IndexKind::kind,

@@ -396,8 +396,8 @@ TEST(bucket_tree_queues_in_the_largest_window) {
     }
 }
 
-// What probes aim at is found again where inserts have moved it since.
-TEST(bucket_tree_probes_aimed_before_inserts) {
+// A probe locates its leaves again where inserts have moved entries since.
+TEST(bucket_tree_probes_located_before_inserts) {
     BucketTree<std::uint32_t> tree;
     std::uint32_t position = 0;
     for (; position < 1000; ++position) tree.insert(position * 1000, position);
@@ -407,8 +407,8 @@ TEST(bucket_tree_probes_aimed_before_inserts) {
         order[i] = i;
         tasks.push_back({{i * 60000, i * 60000 + 5000}, {0, 5000}, i, false, 0, 0});
     }
-    BucketTree<std::uint32_t>::Visits visits;
-    tree.aim_probes(tasks.data(), order, kGroup, visits);
+    BucketTree<std::uint32_t>::GroupProbes visits;
+    tree.prefetch_probes(tasks.data(), order, kGroup, visits);
     for (std::uint32_t i = 0; i < 1000; ++i, ++position) tree.insert(i * 1000 + 1, position);
     MatchList list;
     tree.probe_group(tasks.data(), order, kGroup, list, visits);

@@ -19,20 +19,21 @@ IndexOptions chain_of(std::uint32_t length, std::uint32_t least) {
     return options;
 }
 
-// Tuple by tuple, with aims: what one insert aims at holds until it is done, a probe's until the next insert.
+// Tuple by tuple, with prefetch hints: an insert's hint holds until it is done, a probe's until the next
+// insert.
 template <class Index>
-void check_aims(const IndexOptions& options) {
+void check_hints(const IndexOptions& options) {
     testing::Random random(9);
     Index index(options);
     Model<std::uint32_t> model;
     for (std::uint32_t next = 0; next < 3000; ++next) {
         const auto key = static_cast<std::uint32_t>(testing::below(random, 500));
-        index.insert(key, next, index.aim_insert(key));
+        index.insert(key, next, index.prefetch_insert(key));
         model.entries.push_back({key, next});
         const Interval<std::uint32_t> interval{key / 2, key / 2 + 40};
         const std::uint32_t first = next < 700 ? 0 : next - 700;
         MatchList list;
-        index.probe(interval, {first, next - first}, list, index.aim_probe(interval));
+        index.probe(interval, {first, next - first}, list, index.prefetch_probe(interval));
         std::vector<std::uint32_t> found(list.data(), list.data() + list.size());
         std::sort(found.begin(), found.end());
         if (next % 7 == 0) CHECK(found == model.probe(interval, {first, next - first}));
@@ -68,10 +69,10 @@ TEST(chains_of_many_lengths) {
     }
 }
 
-TEST(chains_aim) {
+TEST(chains_hints) {
     for (const std::uint32_t length : {2u, 3u, 9u}) {
-        check_aims<BChain<std::uint32_t>>(chain_of(length, 16));
-        check_aims<IbChain<std::uint32_t>>(chain_of(length, 16));
+        check_hints<BChain<std::uint32_t>>(chain_of(length, 16));
+        check_hints<IbChain<std::uint32_t>>(chain_of(length, 16));
     }
 }
 

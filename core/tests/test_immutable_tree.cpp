@@ -21,7 +21,7 @@ std::vector<Key> sorted_keys(std::size_t size, Shape shape, testing::Random& ran
 
 template <class Key>
 void fill(ImmutableTree<Key>& tree, const std::vector<Key>& keys) {
-    Run<Key> run;
+    SortedEntries<Key> run;
     run.start(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) run.add(keys[i], static_cast<std::uint32_t>(i));
     run.finish();
@@ -41,7 +41,7 @@ void check_search(const ImmutableTree<Key>& tree, const std::vector<Key>& keys, 
     MatchCount count;
     const Visible all{0, 1u << 31};
     tree.probe({low, high}, all, list);
-    tree.probe({low, high}, all, count, tree.aim(low));
+    tree.probe({low, high}, all, count, tree.prefetch_leaf(low));
     CHECK_EQUAL(list.size(), to - from);
     CHECK_EQUAL(count.size(), to - from);
     for (std::size_t i = from; i < to; ++i) CHECK_EQUAL(list.data()[i - from], i);
@@ -105,14 +105,14 @@ TEST(immutable_tree_locates_groups) {
             CHECK(nodes[i] == 0 || tree.bound(half, nodes[i] - 1) < asked[i]);
         }
         tree.locate(asked, kGroup, half, tree.height(), nodes);
-        for (std::size_t i = 0; i < kGroup; ++i) CHECK_EQUAL(nodes[i], tree.aim(asked[i]));
+        for (std::size_t i = 0; i < kGroup; ++i) CHECK_EQUAL(nodes[i], tree.prefetch_leaf(asked[i]));
     }
 }
 
 TEST(immutable_tree_reuses_its_memory) {
     testing::Random random(4);
     ImmutableTree<std::uint32_t> tree;
-    Run<std::uint32_t> run;
+    SortedEntries<std::uint32_t> run;
     std::size_t bytes = 0;
     for (int round = 0; round < 6; ++round) {
         const std::vector<std::uint32_t> keys = sorted_keys<std::uint32_t>(10'000, Shape::uniform, random);

@@ -18,7 +18,7 @@ TEST(merged_runs_are_a_stable_sort) {
                 bool operator==(const Row&) const = default;
             };
             std::vector<Row> expected, found;
-            std::vector<Run> runs;
+            std::vector<TimeRun> runs;
             std::int64_t places[2] = {0, 0};
             for (std::size_t i = 0; i < count; ++i) {
                 const auto side = static_cast<std::uint8_t>(i * 2 >= count);

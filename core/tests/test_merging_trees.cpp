@@ -58,9 +58,9 @@ IndexOptions merging(double ratio, std::uint32_t depth, std::uint32_t least) {
     return options;
 }
 
-// Tuple by tuple with aims, as the driver does, against a plain list.
+// Tuple by tuple with hints, as the driver does, against a plain list.
 template <class Index>
-void check_aims(const IndexOptions& options, std::uint32_t start, Shape shape) {
+void check_hints(const IndexOptions& options, std::uint32_t start, Shape shape) {
     testing::Random random(9);
     Index index(options);
     Model<std::uint32_t> model;
@@ -68,11 +68,11 @@ void check_aims(const IndexOptions& options, std::uint32_t start, Shape shape) {
     for (std::uint32_t i = 0; i < 3000; ++i) {
         const std::uint32_t next = start + i;
         const auto key = make_key<std::uint32_t>(shape, i, random);
-        index.insert(key, next, index.aim_insert(key));
+        index.insert(key, next, index.prefetch_insert(key));
         model.entries.push_back({key, next});
         Interval<std::uint32_t> interval{key / 2, key};
         MatchList list;
-        index.probe(interval, {first, next - first}, list, index.aim_probe(interval));
+        index.probe(interval, {first, next - first}, list, index.prefetch_probe(interval));
         if (i % 7 == 0) {
             std::vector<std::uint32_t> found(list.data(), list.data() + list.size());
             std::sort(found.begin(), found.end());
@@ -187,13 +187,13 @@ TEST(pim_tree_merges_often) {
     check_all(slidejoin::IndexKind::pim_tree, merging(1.0, 2, 1));
 }
 
-TEST(merging_trees_aim) {
+TEST(merging_trees_hints) {
     for (const Shape shape : kShapes)
         for (const std::uint32_t start : {0u, 0xfffffc00u})
             for (const std::uint32_t depth : {0u, 4u}) {
-                check_aims<ImTree<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
-                check_aims<Pim<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
-                check_aims<LockedPim<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
+                check_hints<ImTree<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
+                check_hints<Pim<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
+                check_hints<LockedPim<std::uint32_t>>(merging(0.125, depth, 16), start, shape);
             }
 }
 
@@ -229,7 +229,7 @@ TEST(pim_tree_sub_trees_follow_the_keys) {
     sub_trees.restart(stable, 64);
     CHECK_EQUAL(sub_trees.count(), 1u);  // before the first merge
     for (const std::uint32_t size : {10u, 33u, 1025u, 40'000u}) {
-        Run<std::uint32_t> run;
+        SortedEntries<std::uint32_t> run;
         run.start(size);
         for (std::uint32_t i = 0; i < size; ++i) run.add(i * 10, i);
         run.finish();
@@ -239,7 +239,7 @@ TEST(pim_tree_sub_trees_follow_the_keys) {
         CHECK_EQUAL(sub_trees.count(), stable.nodes(sub_trees.depth()));
         const std::size_t last = stable.descend(0, 0, sub_trees.depth(), ~0u);
         CHECK_EQUAL(last, sub_trees.count() - 1);
-        sub_trees.insert(size * 20, 0, sub_trees.aim_insert(size * 20, last));
+        sub_trees.insert(size * 20, 0, sub_trees.prefetch_insert(size * 20, last));
         sub_trees.check(stable);
     }
 }

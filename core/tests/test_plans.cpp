@@ -111,9 +111,10 @@ JoinSpec join(const IndexedSpec& indexed, IndexKind index, std::uint32_t group) 
 }
 
 // An engine with an outcome, whose tuples have names that outlive renumbering and tuples that only pass.
-class Run {
+class Replay {
   public:
-    Run(const JoinSpec& spec, Level level) : spec_(spec), level_(level), engine_(make_engine(spec, level)) {}
+    Replay(const JoinSpec& spec, Level level)
+        : spec_(spec), level_(level), engine_(make_engine(spec, level)) {}
 
     std::vector<Event> events;
     std::vector<std::size_t> late;
@@ -250,7 +251,7 @@ TEST(every_plan_gives_the_same) {
             for (const IndexKind index : {IndexKind::nested_loop, IndexKind::b_tree})
                 for (const std::uint32_t group : {1u, 16u, 200u})
                     for (const bool moving : {false, true}) {
-                        Run run(join(plan, index, group), level);
+                        Replay run(join(plan, index, group), level);
                         for (std::size_t start = 0; start < input.size(); start += 40) {
                             run.push(input, start, std::min<std::size_t>(40, input.size() - start));
                             if (moving && start % 3 == 0) run.move();
@@ -267,8 +268,8 @@ TEST(the_living_behind_a_far_tuple_keep_their_flags) {
     input[1].time = 1'000'000'000'000;  // lives for ever and makes the others get new positions
     Definition definition;
     for (std::size_t i = 0; i < 4000; ++i) definition.push(input[i], i);
-    Run run(join({1, Banded::conjunct}, IndexKind::b_tree, 4096),
-            supported(Level::avx2) ? Level::avx2 : Level::portable);
+    Replay run(join({1, Banded::conjunct}, IndexKind::b_tree, 4096),
+               supported(Level::avx2) ? Level::avx2 : Level::portable);
     for (std::size_t start = 0; start < input.size(); start += 1000) {
         run.push(input, start, 1000);
         if (start % 7000 == 0) run.move();

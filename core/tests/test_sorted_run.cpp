@@ -4,7 +4,7 @@
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "../index/sorted_window.hpp"
+#include "../index/sorted_run.hpp"
 #include "index_cases.hpp"
 
 using namespace slidejoin::SLIDEJOIN_TARGET;
@@ -24,7 +24,7 @@ std::vector<Entry<Key>> batch_of(std::size_t count, std::uint32_t first, Key fac
 }
 
 template <class Key>
-std::size_t entries_of(const SortedWindow<Key>& index) {
+std::size_t entries_of(const SortedRun<Key>& index) {
     std::size_t count = 0;
     index.each([&](Key, std::uint32_t) { ++count; });
     return count;
@@ -33,7 +33,7 @@ std::size_t entries_of(const SortedWindow<Key>& index) {
 }  // namespace
 
 TEST(sorted_run_drops_the_dead_as_it_merges) {
-    SortedWindow<std::uint64_t> index;
+    SortedRun<std::uint64_t> index;
     const std::uint32_t start = ~0u - 3000;  // positions wrap around
     for (std::uint32_t done = 0; done < 10000; done += 1000) {
         const auto batch = batch_of<std::uint64_t>(1000, start + done, 0x9e3779b97f4a7c15u);
@@ -46,7 +46,7 @@ TEST(sorted_run_drops_the_dead_as_it_merges) {
 }
 
 TEST(sorted_run_puts_equal_keys_in_order_of_arrival) {
-    SortedWindow<std::uint32_t> index;
+    SortedRun<std::uint32_t> index;
     for (std::uint32_t done = 0; done < 2000; done += 500) {
         const auto batch = batch_of<std::uint32_t>(500, done, 0);
         index.insert_batch(batch.data(), batch.size());
@@ -60,7 +60,7 @@ TEST(sorted_run_puts_equal_keys_in_order_of_arrival) {
 
 TEST(sorted_run_keeps_the_greatest_keys) {
     constexpr std::uint32_t kMost = ~0u;
-    SortedWindow<std::uint32_t> index;
+    SortedRun<std::uint32_t> index;
     std::vector<Entry<std::uint32_t>> batch;
     for (std::uint32_t i = 0; i < 400; ++i) batch.push_back({i % 2 ? kMost : kMost - 1, i});
     index.insert_batch(batch.data(), 200);
@@ -74,7 +74,7 @@ TEST(sorted_run_keeps_the_greatest_keys) {
 }
 
 TEST(sorted_run_cleans_up_before_positions_come_round) {
-    SortedWindow<std::uint32_t> index;
+    SortedRun<std::uint32_t> index;
     const auto batch = batch_of<std::uint32_t>(300, 0, 3);
     index.insert_batch(batch.data(), batch.size());
     index.insert(5, 300);

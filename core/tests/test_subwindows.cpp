@@ -71,10 +71,10 @@ class NotingPart {
 };
 
 template <class Key>
-class Noting : public Subwindows<Key, NotingPart<Key>> {
+class Noting : public SubwindowIndex<Key, NotingPart<Key>> {
   public:
     explicit Noting(const IndexOptions& options = {})
-        : Subwindows<Key, NotingPart<Key>>(options, options.subwindows) {}
+        : SubwindowIndex<Key, NotingPart<Key>>(options, options.subwindows) {}
 };
 
 IndexOptions small(std::uint32_t least, std::uint32_t subwindows) {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "../tables.hpp"
+#include "../table_join.hpp"
 #include "../workers.hpp"
 #include "testing.hpp"
 
@@ -69,15 +69,15 @@ static Found every_pair(const JoinSpec& on, const Table& left, const Table& righ
     return found;
 }
 
-static TablesResult joined(const TablesSpec& spec, const Table& left, const Table& right, bool pairs,
-                           Level level) {
+static TableJoinResult joined(const TableJoinSpec& spec, const Table& left, const Table& right, bool pairs,
+                              Level level) {
     std::vector<Column> columns[2];
     const Table* tables[] = {&left, &right};
     for (int side = 0; side < 2; ++side)
         for (std::size_t i = 0; i < spec.on.on.size(); ++i)
             columns[side].push_back({tables[side]->columns[i].data(),
                                      reinterpret_cast<const bool*>(tables[side]->nulls[i].data())});
-    TablesResult result;
+    TableJoinResult result;
     join_tables(spec, {nullptr, columns[0].data(), nullptr, nullptr, left.size()},
                 {nullptr, columns[1].data(), nullptr, nullptr, right.size()}, pairs, level, result);
     return result;
@@ -88,14 +88,14 @@ static void check(const JoinSpec& on, const Table& left, const Table& right) {
     for (const Level level : kLevels) {
         if (!supported(level)) continue;
         for (const std::size_t workers : {1, 2, 3, 5}) {
-            const TablesSpec spec{on, workers, 1, expected.size()};
-            const TablesResult result = joined(spec, left, right, true, level);
+            const TableJoinSpec spec{on, workers, 1, expected.size()};
+            const TableJoinResult result = joined(spec, left, right, true, level);
             CHECK_EQUAL(result.pairs.size(), expected.size());
             for (std::size_t i = 0; i < expected.size(); ++i) {
                 CHECK_EQUAL(result.pairs.left()[i], expected[i].first);
                 CHECK_EQUAL(result.pairs.right()[i], expected[i].second);
             }
-            const TablesResult flags = joined(spec, left, right, false, level);
+            const TableJoinResult flags = joined(spec, left, right, false, level);
             std::vector<std::uint8_t> matched(left.size());
             for (const auto& [row, partner] : expected) matched[static_cast<std::size_t>(row)] = 1;
             CHECK(flags.matched == matched);
@@ -156,7 +156,7 @@ TEST(tables_of_many_rows) {
             for (const std::int64_t partner : partners) expected.emplace_back(row, partner);
         }
         for (const std::size_t workers : {1, 4}) {
-            const TablesResult result =
+            const TableJoinResult result =
                 joined({on, workers, 1, std::uint64_t{1} << 40}, left, right, true, Level::portable);
             CHECK_EQUAL(result.pairs.size(), expected.size());
             for (std::size_t i = 0; i < expected.size(); ++i) {

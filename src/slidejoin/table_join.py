@@ -1,7 +1,7 @@
 """The join of two whole tables: no window and no stream, all rows of both sides at once.
 
 The conditions, types, join types and names are those of :class:`slidejoin.WindowJoin`, by the same code. The
-core sorts both sides by what a window would index and merges them (``core/join/tables.hpp``). Text is
+core sorts both sides by what a window would index and merges them (``core/join/sort_merge.hpp``). Text is
 numbered here, alike in both tables, and the rows of an outer join without a partner are put in.
 
 :class:`PairFinder` and :func:`taken` are the two steps of it, for those who join large tables part by part.

@@ -125,16 +125,16 @@ def supported_levels() -> set[int]:
 
 def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
     """What a test program names and never calls: the other structures, and the joins of other levels."""
-    headers = ("target", "structures", "tables")
+    headers = ("target", "structures", "table_join")
     lines = [*(f'#include "core/{header}.hpp"' for header in headers), "namespace slidejoin {"]
     absent = [kind for kind in STRUCTURES if kind not in kinds]
     lines.append(f"namespace {LEVELS[level]} {{")
     for kind in absent:
         lines += [
-            f"template <class Key> std::unique_ptr<Indexes<Key>> make_{kind}(const JoinSpec&) {{"
+            f"template <class Key> std::unique_ptr<IndexPair<Key>> make_{kind}(const JoinSpec&) {{"
             f' throw std::logic_error("{kind} is not in this program"); }}',
-            f"template std::unique_ptr<Indexes<std::uint32_t>> make_{kind}(const JoinSpec&);",
-            f"template std::unique_ptr<Indexes<std::uint64_t>> make_{kind}(const JoinSpec&);",
+            f"template std::unique_ptr<IndexPair<std::uint32_t>> make_{kind}(const JoinSpec&);",
+            f"template std::unique_ptr<IndexPair<std::uint64_t>> make_{kind}(const JoinSpec&);",
         ]
     lines.append("}")
     for other in {0, level}:
@@ -145,8 +145,8 @@ def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
             )
         if not (tables and other == level):
             lines.append(
-                f"namespace {LEVELS[other]} {{ void join_tables(const TablesSpec&, const Batch&,"
-                " const Batch&, bool, TablesResult&) {"
+                f"namespace {LEVELS[other]} {{ void join_tables(const TableJoinSpec&, const Batch&,"
+                " const Batch&, bool, TableJoinResult&) {"
                 ' throw std::logic_error("no join of tables in this program"); } }'
             )
     lines.append("}")
@@ -215,7 +215,7 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
     if engine:
         sources.append(("core/level.cpp", own))
     if test in TABLES:
-        sources.append(("core/tables.cpp", own))
+        sources.append(("core/table_join.cpp", own))
     for kind in kinds:
         template, header = STRUCTURES[kind]
         named = [

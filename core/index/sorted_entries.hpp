@@ -8,7 +8,7 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
-struct Run {
+struct SortedEntries {
     Buffer<Key> keys;
     Buffer<std::uint32_t> positions;
     std::size_t size = 0;

@@ -24,9 +24,9 @@ struct Group {
 };
 
 template <class Key>
-class Indexes {
+class IndexPair {
   public:
-    virtual ~Indexes() = default;
+    virtual ~IndexPair() = default;
     // Inserts all, then probes all, or does both for each arrival in turn.
     virtual void join(const Group<Key>& group, MatchList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
@@ -42,11 +42,11 @@ class Indexes {
 };
 
 template <class Key, class Index>
-class IndexesOf final : public Indexes<Key> {
+class IndexPairOf final : public IndexPair<Key> {
     static_assert(WindowIndex<Index, Key>);
 
   public:
-    explicit IndexesOf(const JoinSpec& spec)
+    explicit IndexPairOf(const JoinSpec& spec)
         : self_join_(spec.self_join), index_{Index(spec.options), Index(spec.options)} {}
 
     void join(const Group<Key>& group, MatchList& matches) override { run(group, matches); }
@@ -93,9 +93,9 @@ class IndexesOf final : public Indexes<Key> {
             }
             return;
         }
-        if constexpr (requires { typename Index::Aims; })
+        if constexpr (requires { typename Index::GroupInserts; })
             if (group.order_count[0] <= kGroup && group.order_count[1] <= kGroup && !group.sorted)
-                return run_aimed(group, matches);
+                return run_prefetched(group, matches);
         for (int i = 0; i < 2; ++i)
             insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
         for (int i = 0; i < 2; ++i)
@@ -104,12 +104,12 @@ class IndexesOf final : public Indexes<Key> {
 
     // A group whose memory, of both indexes, is fetched before any of it is used.
     template <class Matches>
-    void run_aimed(const Group<Key>& group, Matches& matches) {
-        typename Index::Aims inserts[2];
-        typename Index::Visits probes[2];
+    void run_prefetched(const Group<Key>& group, Matches& matches) {
+        typename Index::GroupInserts inserts[2];
+        typename Index::GroupProbes probes[2];
         for (int i = 0; i < 2; ++i) {
-            index_[i].aim_inserts(group.entries[i], group.entry_count[i], inserts[i]);
-            probed(i).aim_probes(group.tasks, group.order[i], group.order_count[i], probes[i]);
+            index_[i].prefetch_inserts(group.entries[i], group.entry_count[i], inserts[i]);
+            probed(i).prefetch_probes(group.tasks, group.order[i], group.order_count[i], probes[i]);
         }
         for (int i = 0; i < 2; ++i)
             if (group.entry_count[i])
@@ -123,9 +123,9 @@ class IndexesOf final : public Indexes<Key> {
     void run_one(int own, const Entry<Key>& entry, Task<Key>& task, Matches& matches) {
         const Index& met = index_[1 - own];
         matches.begin(task);
-        if constexpr (AimedIndex<Index, Key>) {
-            const auto insert_at = index_[own].aim_insert(entry.key);
-            const auto probe_at = met.aim_probe(task.interval);
+        if constexpr (PrefetchingIndex<Index, Key>) {
+            const auto insert_at = index_[own].prefetch_insert(entry.key);
+            const auto probe_at = met.prefetch_probe(task.interval);
             index_[own].insert(entry.key, entry.value, insert_at);
             met.probe(task.interval, task.visible, matches, probe_at);
         } else {

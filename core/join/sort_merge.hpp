@@ -9,9 +9,9 @@
 // pair, most of it for memory.
 #pragma once
 
-#include "../tables.hpp"
+#include "../table_join.hpp"
 #include "filter.hpp"
-#include "sorted_run.hpp"
+#include "table_sort.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -108,20 +108,20 @@ class PairWriter {
 };
 
 template <class Key>
-class TablesJoin {
+class SortMergeJoin {
   public:
-    TablesJoin(const TablesSpec& spec, const Batch& left, const Batch& right)
+    SortMergeJoin(const TableJoinSpec& spec, const Batch& left, const Batch& right)
         : spec_(spec),
           left_(left),
           right_(right),
           workers_(workers_for(spec, left, right)),
           filters_(spec.on) {
-        const auto indexed = make_indexed<Key>(spec.on);
+        const auto indexed = make_index_keys<Key>(spec.on);
         merged_ = indexed->ascending();
         width_ = indexed->width();
     }
 
-    void run(bool pairs, TablesResult& result) {
+    void run(bool pairs, TableJoinResult& result) {
         sort_right();
         if (merged_) merge();
         if (!pairs) result.matched.resize(left_.size);
@@ -141,7 +141,7 @@ class TablesJoin {
     static constexpr std::uint32_t kFirst = 128;  // candidates that are tested together for the first partner
 
     // Threads are not worth their start for fewer rows.
-    static std::size_t workers_for(const TablesSpec& spec, const Batch& left, const Batch& right) {
+    static std::size_t workers_for(const TableJoinSpec& spec, const Batch& left, const Batch& right) {
         return std::clamp<std::size_t>((left.size + right.size) / spec.share, 1, spec.workers);
     }
 
@@ -154,7 +154,7 @@ class TablesJoin {
                 filters_.read(right_, start, count, nulls.data() + start);
                 for (std::size_t i = 0; i < count; ++i) filters_.keep(Side::right, i);
             }
-        RunSorter<Key>(spec_.on, workers_).sort(right_, 0, right_.size, nulls.data(), run_);
+        TableSorter<Key>(spec_.on, workers_).sort(right_, 0, right_.size, nulls.data(), run_);
     }
 
     // Finds the part of every left row, where the condition is one range: each worker sorts its left rows and
@@ -166,15 +166,15 @@ class TablesJoin {
             const std::size_t count = slice.to - slice.from;
             Buffer<bool> nulls(count + 1);
             std::fill_n(nulls.data(), count, false);
-            SortedRun<Key> sorted;
-            RunSorter<Key>(spec_.on, 1).sort(left_, slice.from, count, nulls.data(), sorted);
+            SortedTable<Key> sorted;
+            TableSorter<Key>(spec_.on, 1).sort(left_, slice.from, count, nulls.data(), sorted);
             if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, Part{0, 0});
             merge(sorted, parts_.data() + slice.from);
         });
     }
 
-    void merge(const SortedRun<Key>& sorted, Part* parts) const {
-        const auto indexed = make_indexed<Key>(spec_.on);
+    void merge(const SortedTable<Key>& sorted, Part* parts) const {
+        const auto indexed = make_index_keys<Key>(spec_.on);
         Interval<Key> asked[kRowBlock];
         const Key* const keys = run_.keys.data();
         std::size_t from = 0, to = 0;
@@ -235,7 +235,7 @@ class TablesJoin {
     }
 
     // Parts hold candidates, or several parts are a row's: workers find out by themselves what they write.
-    void probe_all(bool pairs, TablesResult& result) {
+    void probe_all(bool pairs, TableJoinResult& result) {
         std::vector<Pairs> found(workers_);
         run_workers(workers_, [&](std::size_t worker) {
             Prober prober(*this, pairs ? &found[worker] : nullptr, result.matched.data());
@@ -263,11 +263,11 @@ class TablesJoin {
     // What one worker needs to find the partners of its left rows.
     class Prober {
       public:
-        Prober(TablesJoin& join, Pairs* pairs, std::uint8_t* matched)
+        Prober(SortMergeJoin& join, Pairs* pairs, std::uint8_t* matched)
             : join_(join),
               pairs_(pairs),
               matched_(matched),
-              indexed_(make_indexed<Key>(join.spec_.on)),
+              indexed_(make_index_keys<Key>(join.spec_.on)),
               filters_(join.spec_.on) {
             filters_.share(join.filters_);
         }
@@ -355,11 +355,11 @@ class TablesJoin {
             return parts_.data();
         }
 
-        TablesJoin& join_;
+        SortMergeJoin& join_;
         Pairs* pairs_;
         std::uint8_t* matched_;
-        std::unique_ptr<Indexed<Key>> indexed_;
-        Filters filters_;
+        std::unique_ptr<IndexKeys<Key>> indexed_;
+        CandidateFilter filters_;
         Buffer<bool> nulls_;
         Buffer<Key> keys_;
         Buffer<Interval<Key>> asked_;
@@ -386,15 +386,15 @@ class TablesJoin {
 #endif
     }
 
-    const TablesSpec& spec_;
+    const TableJoinSpec& spec_;
     const Batch& left_;
     const Batch& right_;
     std::size_t workers_;
-    Filters filters_;  // with the keys of all right rows
+    CandidateFilter filters_;  // with the keys of all right rows
     bool merged_ = false;
     std::size_t width_ = 1;
-    SortedRun<Key> run_;  // the right side
-    Buffer<Part> parts_;  // of each left row, where they are merged
+    SortedTable<Key> run_;  // the right side
+    Buffer<Part> parts_;    // of each left row, where they are merged
     std::atomic<std::uint64_t> found_{0};
 };
 

@@ -14,9 +14,9 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
-class Indexed {
+class IndexKeys {
   public:
-    virtual ~Indexed() = default;
+    virtual ~IndexKeys() = default;
     virtual std::size_t width() const = 0;  // intervals for each arrival
     // Whether each arrival has one interval, which begins no earlier where its key is greater.
     virtual bool ascending() const = 0;
@@ -33,9 +33,9 @@ inline Column column_of(const Batch& batch, std::size_t conjunct, bool time) {
 }
 
 template <class Key>
-class IndexedCondition final : public Indexed<Key> {
+class SingleKeys final : public IndexKeys<Key> {
   public:
-    explicit IndexedCondition(const JoinSpec& spec)
+    explicit SingleKeys(const JoinSpec& spec)
         : time_(spec.indexed.band == Banded::time),
           condition_(make_condition<Key>(time_ ? time_band(spec.window) : spec.on[0])) {}
 
@@ -107,11 +107,11 @@ class Cells {
     std::uint64_t below_ = 0;
 };
 
-class IndexedCompound final : public Indexed<std::uint64_t> {
+class CompoundKeys final : public IndexKeys<std::uint64_t> {
     using Key = std::uint64_t;
 
   public:
-    explicit IndexedCompound(const JoinSpec& spec) : time_(spec.indexed.band == Banded::time) {
+    explicit CompoundKeys(const JoinSpec& spec) : time_(spec.indexed.band == Banded::time) {
         for (std::size_t i = 0; i < spec.indexed.equalities; ++i)
             equal_.push_back(make_condition<Key>(spec.on[i]));
         if (spec.indexed.band == Banded::none) return;
@@ -204,10 +204,10 @@ inline bool has_wide_keys(const JoinSpec& spec) {
 }
 
 template <class Key>
-std::unique_ptr<Indexed<Key>> make_indexed(const JoinSpec& spec) {
+std::unique_ptr<IndexKeys<Key>> make_index_keys(const JoinSpec& spec) {
     if constexpr (sizeof(Key) == 8)
-        if (is_compound(spec)) return std::make_unique<IndexedCompound>(spec);
-    return std::make_unique<IndexedCondition<Key>>(spec);
+        if (is_compound(spec)) return std::make_unique<CompoundKeys>(spec);
+    return std::make_unique<SingleKeys<Key>>(spec);
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -9,17 +9,17 @@
 // tuple with 32-bit keys: the run, where the next merge goes, and the batch.
 #pragma once
 
-#include "run.hpp"
+#include "sorted_entries.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
-class SortedWindow {
+class SortedRun {
   public:
     // A batch that makes up half of the window.
     static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
 
-    explicit SortedWindow(const IndexOptions& = {}) {
+    explicit SortedRun(const IndexOptions& = {}) {
         run_.start(0);
         run_.finish();
     }
@@ -63,7 +63,7 @@ class SortedWindow {
     void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                       Matches& matches) const {
         constexpr std::size_t kTogether = 128;
-        typename Run<Key>::Stretch cursor, found[kTogether];
+        typename SortedEntries<Key>::Stretch cursor, found[kTogether];
         Interval<Key> intervals[kTogether];
         for (std::size_t done = 0; done < count; done += kTogether) {
             const std::size_t here = std::min(kTogether, count - done);
@@ -103,7 +103,7 @@ class SortedWindow {
     void check(std::uint32_t first, std::uint32_t next) const {
         require(!begun_ || !before(first_, first), "sorted-run: knows what is forgotten");
         run_.check();
-        for (std::size_t i = 0; i < Run<Key>::kPadding; ++i)
+        for (std::size_t i = 0; i < SortedEntries<Key>::kPadding; ++i)
             require(run_.keys[run_.size + i] == kGreatest, "sorted-run: the greatest key behind the run");
         require(buffered_ < limit() || buffered_ == 0, "sorted-run: a full buffer is merged");
         each([&](Key, std::uint32_t position) {
@@ -179,18 +179,18 @@ class SortedWindow {
         clean_from_ = first_;
     }
 
-    std::size_t find(Key key) const { return Run<Key>::count_of(run_.keys.data(), run_.size, key); }
+    std::size_t find(Key key) const { return SortedEntries<Key>::count_of(run_.keys.data(), run_.size, key); }
 
     template <class Matches>
-    void report(typename Run<Key>::Stretch found, Interval<Key> interval, Visible visible,
+    void report(typename SortedEntries<Key>::Stretch found, Interval<Key> interval, Visible visible,
                 Matches& matches) const {
         matches.padded(run_.positions.data() + found.from, found.to - found.from, visible);
         if (buffered_)
             matches.entries(buffer_keys_.data(), buffer_positions_.data(), buffered_, interval, visible);
     }
 
-    Run<Key> run_;
-    Run<Key> merged_;  // where the next merge goes
+    SortedEntries<Key> run_;
+    SortedEntries<Key> merged_;  // where the next merge goes
     Buffer<Entry<Key>> buffer_;
     Buffer<Key> buffer_keys_;  // the same, as probes read them
     Buffer<std::uint32_t> buffer_positions_;

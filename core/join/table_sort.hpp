@@ -7,14 +7,14 @@
 #pragma once
 
 #include "../sort.hpp"
-#include "indexed.hpp"
+#include "index_keys.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kRowBlock = 2048;  // rows that are read together
 
 template <class Key>
-struct SortedRun {
+struct SortedTable {
     Buffer<Key> keys;            // a vector of the greatest key stands behind the last one
     Buffer<std::uint32_t> rows;  // with as many readable slots behind
     std::size_t size = 0;
@@ -42,15 +42,16 @@ struct WideItems {
 };
 
 template <class Key>
-class RunSorter {
+class TableSorter {
   public:
-    RunSorter(const JoinSpec& spec, std::size_t workers) : workers_(workers), limits_(workers) {
-        for (std::size_t worker = 0; worker < workers; ++worker) indexed_.push_back(make_indexed<Key>(spec));
+    TableSorter(const JoinSpec& spec, std::size_t workers) : workers_(workers), limits_(workers) {
+        for (std::size_t worker = 0; worker < workers; ++worker)
+            indexed_.push_back(make_index_keys<Key>(spec));
     }
 
     // Sorts rows [start, start + count) into `run`, by their number from `start` on, but for those without a
     // key. `nulls` may be set already where a row has no partner for other reasons.
-    void sort(const Batch& batch, std::size_t start, std::size_t count, bool* nulls, SortedRun<Key>& run) {
+    void sort(const Batch& batch, std::size_t start, std::size_t count, bool* nulls, SortedTable<Key>& run) {
         nulls_ = nulls;
         size_ = count;
         run.keys.reserve(count + kKeyLanes<Key>);
@@ -101,7 +102,7 @@ class RunSorter {
     }
 
     template <class Items>
-    void sort(const Items& items, unsigned key_bits, SortedRun<Key>& run) {
+    void sort(const Items& items, unsigned key_bits, SortedTable<Key>& run) {
         using Item = typename Items::Item;
         // Buckets of some thousand items: they fit a core's cache, and their ends its translations.
         const auto size_bits = static_cast<unsigned>(std::bit_width(run.size));
@@ -158,7 +159,7 @@ class RunSorter {
 
     std::size_t workers_;
     std::vector<Limits> limits_;
-    std::vector<std::unique_ptr<Indexed<Key>>> indexed_;
+    std::vector<std::unique_ptr<IndexKeys<Key>>> indexed_;
     std::vector<std::size_t> places_, ends_;
     Buffer<std::byte> storage_;  // of the items
     // The sort under way.

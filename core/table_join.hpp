@@ -9,20 +9,20 @@ namespace slidejoin {
 // Rows of a table that the core can number, one less than 32 bits hold.
 inline constexpr std::uint64_t kMaxRows = (std::uint64_t{1} << 32) - 1;
 
-struct TablesSpec {
+struct TableJoinSpec {
     JoinSpec on;  // its conjuncts and what of them is sorted by; windows and indexes are not read
     std::size_t workers = 1;
     std::size_t share = std::size_t{1} << 16;  // rows for which another worker is worth its start
     std::uint64_t limit = 0;                   // pairs at most; more are a BatchError
 };
 
-struct TablesResult {
+struct TableJoinResult {
     Pairs pairs;                        // rows by number: by the left one, then by the right one
     std::vector<std::uint8_t> matched;  // instead of pairs: of each left row whether there is one
 };
 
 // Finds the pairs, or only which left rows are in one.
-void join_tables(const TablesSpec& spec, const Batch& left, const Batch& right, bool pairs, Level level,
-                 TablesResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs, Level level,
+                 TableJoinResult& result);
 
 }  // namespace slidejoin

@@ -1,0 +1,23 @@
+// One instruction set's copy of the join of two tables; compiled once per SLIDEJOIN_LEVEL.
+#include "table_join.hpp"
+
+#include <atomic>
+
+#include "target.hpp"
+#include "workers.hpp"
+
+SLIDEJOIN_TARGET_BEGIN
+
+#include "join/sort_merge.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
+                 TableJoinResult& result) {
+    if (has_wide_keys(spec.on)) SortMergeJoin<std::uint64_t>(spec, left, right).run(pairs, result);
+    else SortMergeJoin<std::uint32_t>(spec, left, right).run(pairs, result);
+}
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET
+
+SLIDEJOIN_TARGET_END
