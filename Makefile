@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
+# An editable install lists its modules: it is made anew when there are others.
+MODULES := $(VENV)/.modules-$(shell find src/slidejoin -name '*.py' | LC_ALL=C sort | cksum | tr ' ' -)
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Instruction sets of the native tests: the portable one and the highest of this processor, or of SLIDEJOIN_ISA.
@@ -103,7 +105,11 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml tools/requirements.py
 	touch $@
 
 # The package is installed in place: changes of Python files need no step, those of the core a rebuild.
-$(VENV)/.built: $(VENV)/.installed $(SOURCES)
+$(MODULES): $(VENV)/.created
+	rm -f $(VENV)/.modules-*
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(MODULES) $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps --config-settings=build-dir=build/release -e .
 	touch $@
 

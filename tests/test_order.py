@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slidejoin import order as order_module
 from slidejoin.errors import OrderError, SchemaError, StateError, UsageError
-from slidejoin.order import Order
+from slidejoin.order import Order, interleave
 from slidejoin.physical_streams import Source
 
 LEFT, RIGHT = 0, 1
@@ -110,7 +109,7 @@ class TestReady:
         ]
 
     def test_more_than_a_take_can_join(self, monkeypatch):
-        monkeypatch.setattr(order_module, "_MAX_BYTES", 100)
+        monkeypatch.setattr(interleave, "_MAX_BYTES", 100)
         order = make((LEFT, "a"), (LEFT, "b"), (LEFT, "c"), (LEFT, "d"))
         random = np.random.default_rng(1)
         for name in "abc":
@@ -120,7 +119,7 @@ class TestReady:
         assert times == sorted(times)
 
     def test_a_side_with_one_source_is_not_taken(self, monkeypatch):
-        monkeypatch.setattr(order_module, "rows_of", None)
+        monkeypatch.setattr(interleave, "rows_of", None)
         order = make((LEFT, "a"), (RIGHT, "a"))
         push(order, LEFT, "a", [1, 2, 3])
         push(order, LEFT, "a", [4, 5])
@@ -182,15 +181,15 @@ class TestRefused:
 
     def test_sources_that_are_not_open(self):
         order = make((LEFT, "a"), (RIGHT, "b"))
-        text = "source 'b' of left is not known; add it first, there are: source 'a' of left, source 'b' of"
+        text = "source 'b' of left does not exist; add it first, existing ones: source 'a' of left, source"
         self.refused(order, UsageError, text, order.push, LEFT, "b", *rows([1]))
-        self.refused(order, UsageError, "is there already; use another name", order.add, LEFT, "a")
+        self.refused(order, UsageError, "exists; use another name", order.add, LEFT, "a")
         order.commit(order.finish(LEFT, "a"))
         text = "source 'a' of left is finished"
         for call in (order.finish, order.idle):
             self.refused(order, UsageError, text, call, LEFT, "a")
         self.refused(order, UsageError, text, order.push, LEFT, "a", *rows([1]))
-        text = "source 'a' of left was there and is finished; use another name"
+        text = "source 'a' of left existed and is finished; use another name"
         self.refused(order, UsageError, text, order.add, LEFT, "a")
 
     def test_what_was_made_ready_before_a_change(self):
