@@ -19,7 +19,7 @@ from window_cases import HOWS, KINDS, LEFT_ONLY, Condition, Row, Spec, expected,
 import slidejoin as sj
 from slidejoin import _core, isa, table_join
 from slidejoin.errors import CapacityError, SchemaError, SpecError
-from slidejoin.keys import columns
+from slidejoin.keys import extract
 from slidejoin.reference import Rows
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
@@ -275,7 +275,7 @@ def test_tables_that_are_too_long_are_refused():
 
 def test_equal_hashes_of_texts_are_compared(monkeypatch):
     """With one hash for all, every pair is a candidate."""
-    monkeypatch.setattr(columns, "_hashed", lambda array: np.zeros(len(array), np.uint64))
+    monkeypatch.setattr(extract, "_hashed", lambda array: np.zeros(len(array), np.uint64))
     spec_rows = [
         Row(side, (text,), None) for side, text in ((0, "a"), (0, "b"), (1, "b"), (1, "c"), (0, None))
     ]

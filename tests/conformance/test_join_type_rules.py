@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.keys import columns
+from slidejoin.keys import extract
 
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
 EVERYTHING = sj.rows(100)
@@ -167,7 +167,7 @@ def test_every_copy_of_a_row_comes_out():
 
 @pytest.mark.parametrize("how", ["left", "left_anti", "left_semi"])
 def test_texts_of_one_hash_are_no_partners(monkeypatch, how):
-    monkeypatch.setattr(columns, "_hashed", lambda array: np.zeros(len(array), np.uint64))
+    monkeypatch.setattr(extract, "_hashed", lambda array: np.zeros(len(array), np.uint64))
     run = Run(how, sj.rows(2), key=pa.string())
     assert run.push("left", ("a", "one"), ("b", "two")) == []
     assert run.right("x", "two") == {"left": ["bx"], "left_anti": [], "left_semi": ["b"]}[how]

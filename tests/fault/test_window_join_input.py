@@ -13,7 +13,7 @@ import pytest
 from cases import INDEXES
 
 import slidejoin as sj
-from slidejoin.keys import columns
+from slidejoin.keys import extract
 
 COMPARISONS = (sj.equal, sj.not_equal, sj.less, sj.less_equal, sj.greater, sj.greater_equal)
 
@@ -257,9 +257,9 @@ def test_text_has_no_order(type_, on):
 @pytest.mark.parametrize("hashed", ["all alike", "half"])
 @pytest.mark.parametrize("index", INDEXES)
 def test_texts_are_verified_where_hashes_collide(monkeypatch, hashed, index):
-    real = columns._hashed
+    real = extract._hashed
     few = {"all alike": 1, "half": 2}[hashed]
-    monkeypatch.setattr(columns, "_hashed", lambda array: real(array) % np.uint64(few))
+    monkeypatch.setattr(extract, "_hashed", lambda array: real(array) % np.uint64(few))
     texts = ["", "a", "b", "a", None, "ab"]
     left = pa.table({"a": texts, "b": ["x", "x", "y", "z", "x", None], "n": range(6)})
     for same_a in (True, False):

@@ -35,7 +35,7 @@ from window_cases import (
 )
 
 from slidejoin import isa, reference
-from slidejoin.keys import columns
+from slidejoin.keys import extract
 from slidejoin.reference import Interval, Rows, Within
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
@@ -98,9 +98,9 @@ def test_texts_whose_hashes_collide_are_no_partners(script, few, index):
     """A candidate whose value differs neither matches nor keeps a row from coming out unmatched."""
     spec, rows, probes = script
     wanted, wanted_counters = expected(spec, rows, probes=probes)
-    real = columns._hashed
+    real = extract._hashed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "_hashed", lambda array: real(array) % np.uint64(few))
+        patch.setattr(extract, "_hashed", lambda array: real(array) % np.uint64(few))
         for splits in ((), range(1, len(rows))):
             found, stats = run(spec, rows, splits=splits, probes=probes, index=index)
             assert reference.agrees(found, wanted, spec.order, spec.how), (found, wanted)
