@@ -19,15 +19,15 @@ struct Group {
     std::size_t entry_count[2];
     const std::uint32_t* order[2];  // numbers of tasks
     std::size_t order_count[2];
-    bool sorted;   // order goes by the lower ends of the intervals
-    bool in_turn;  // each arrival has one entry and one task, which are done before those of the next
+    bool sorted;  // order goes by the lower ends of the intervals
+    bool single;  // one arrival, with one entry and one task
 };
 
 template <class Key>
 class IndexPair {
   public:
     virtual ~IndexPair() = default;
-    // Inserts all, then probes all, or does both for each arrival in turn.
+    // Inserts all, then probes all.
     virtual void join(const Group<Key>& group, MatchList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
@@ -84,14 +84,9 @@ class IndexPairOf final : public IndexPair<Key> {
 
     template <class Matches>
     void run(const Group<Key>& group, Matches& matches) {
-        if (group.in_turn) {
-            std::size_t inserted[2] = {0, 0};
-            for (std::size_t i = 0; i < group.order_count[0] + group.order_count[1]; ++i) {
-                Task<Key>& task = group.tasks[i];
-                const int own = task.partner_is_left;
-                run_one(own, group.entries[own][inserted[own]++], task, matches);
-            }
-            return;
+        if (group.single) {
+            const int own = group.tasks->partner_is_left;
+            return run_one(own, *group.entries[own], *group.tasks, matches);
         }
         if constexpr (requires { typename Index::GroupInserts; })
             if (group.order_count[0] <= kGroup && group.order_count[1] <= kGroup && !group.sorted)

@@ -279,7 +279,6 @@ class SerialJoin final : public Engine {
 
     // A group larger than the window would make every probe wade through tuples that it must not see.
     std::size_t group_size() {
-        if (spec_.group == 1 && plain_) return kGroup;  // in turn (group)
         if (spec_.group <= kGroup) return spec_.group;
         const std::uint64_t most = spec_.group;
         return std::max(std::clamp<std::uint64_t>(live(), kGroup, std::min(most, kBatch)),
@@ -370,9 +369,9 @@ class SerialJoin final : public Engine {
 
     // What the arrivals of the group insert and look for; a large group in the order of keys.
     Group<Key> group(std::size_t count) {
-        const bool in_turn = plain_ && (spec_.group == 1 || count == 1) && task_count_ == count &&
-                             entry_count_[0] + entry_count_[1] == count;
-        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup, in_turn};
+        const bool single =
+            plain_ && count == 1 && task_count_ == 1 && entry_count_[0] + entry_count_[1] == 1;
+        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup, single};
         for (int own = 0; own < 2; ++own) {
             const int probed = spec_.self_join ? own : 1 - own;
             // The order of keys is that of intervals where a band is indexed as it is.
