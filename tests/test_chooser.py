@@ -58,10 +58,16 @@ def test_the_index_follows_what_is_asked(window):
     for _ in range(12):
         compared.push(2 * WINDOW, spread=10**6)  # few partners, as many arrivals as the window holds
     assert compared.auto.index == "sorted-run"
-    for _ in range(40):
-        compared.push(WINDOW // 8, spread=10**6)  # small batches
+    for _ in range(100):
+        compared.push(WINDOW // 16)  # many partners in small batches
+    assert compared.auto.index == "im-tree"
+    for _ in range(WINDOW // 20):
+        compared.push(5)
+    for _ in range(50):
+        compared.push(WINDOW // 8, spread=10**6)  # few partners in small batches
     assert compared.auto.index == "bucket-tree"
     compared.push(100)
+    assert compared.auto._native.index()[2] == 4
 
 
 def test_a_self_join_lists_what_it_counts():
@@ -153,6 +159,7 @@ def test_explain_says_why():
     assert "too little has been seen yet" in repr(join.explain())
     for _ in range(3):
         join.push(left={"k": list(range(2000))})
+    assert "batches are small and matches are few: " in repr(join.explain())
     assert "arrivals go through together" in repr(join.explain())
     fixed = sj.WindowJoin(sj.band("k", within=1), 1000, index="im-tree(merge_ratio=0.25)")
     fixed.push(left={"k": [1]})

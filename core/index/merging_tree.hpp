@@ -115,7 +115,16 @@ class MergingTree {
         }
     }
 
-    // A large window that goes at once goes in steps, or what is older still would seem to lie ahead.
+    template <class Visit>
+    void each(Visit visit) const {
+        const auto visit_all = [&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
+            for (std::size_t i = 0; i < count; ++i) visit(keys[i], positions[i]);
+        };
+        visit_all(stable_.run().keys.data(), stable_.run().positions.data(), stable_.size());
+        recent_.visit(visit_all);
+    }
+
+    // A large window is forgotten in steps, so that 32-bit positions never wrap around.
     void forget(std::uint32_t position) {
         if (!started_ || !before(first_, position)) return;
         if (before(first_ + kLongest / 2, position)) {

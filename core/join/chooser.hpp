@@ -1,10 +1,11 @@
-// Which index a join has where nobody says: by what was seen of it since it was last asked.
+// Chooses the index of a join with index="auto", by what the join has been given since the last look.
 //
-// The bucket-tree is the fastest nearly everywhere, whatever the keys do. One sorted run is where arrivals
-// come in batches that are large against the window, and several (bi-sort) where partners are many and only
-// counted: there one search tells a whole range. The figures are in docs/indexes.md. The chooser looks once
-// for each window that has passed, or grown, and changes its mind only when it would have done so twice in a
-// row: moving the window into another structure costs a sort and about as much as inserting it anew.
+// The bucket-tree is the fastest nearly everywhere, whatever the keys do. Where a batch is large against the
+// window, one sorted run is faster. Where an arrival has hundreds of matches, sorted structures are: matches
+// stand side by side, in runs of which bi-sort counts a stretch by two searches, and im-tree lists it without
+// testing keys. docs/indexes.md has the figures. The chooser looks whenever half of both windows has passed
+// or grown, and changes the index only after two looks that agree: moving the windows into another structure
+// costs a sort and about as much as inserting them anew.
 #pragma once
 
 #include "../engine.hpp"
@@ -47,33 +48,49 @@ class Chooser {
     }
 
     std::string why() const {
-        if (!seen_.together) return "too little has been seen yet";
-        char text[200];
-        std::snprintf(
-            text, sizeof text,
-            "%llu arrivals go through together, both windows hold %llu tuples, %.3g partners each%s",
-            static_cast<unsigned long long>(seen_.together), static_cast<unsigned long long>(seen_.live),
-            seen_.partners, seen_.counted ? ", counted" : "");
+        if (!seen_.live) return "too little has been seen yet";
+        char text[240];
+        std::snprintf(text, sizeof text,
+                      "%s: %llu arrivals go through together, both windows hold %llu tuples, %.3g matches "
+                      "an arrival%s",
+                      wanted_ == kind_ ? reason() : "another index would suit the last look, two must agree",
+                      static_cast<unsigned long long>(seen_.together),
+                      static_cast<unsigned long long>(seen_.live), seen_.matches,
+                      seen_.counted ? ", counted" : "");
         return text;
     }
 
   private:
-    static constexpr std::uint64_t kLeast = 4096;  // arrivals that are looked at together
-    static constexpr std::uint64_t kLarge = 1024;  // arrivals that are worth a pass over the window
-    static constexpr double kMany = 256;           // partners whose counting by ranges pays
+    static constexpr std::uint64_t kLeast = 4096;  // arrivals of a look
+    static constexpr std::uint64_t kLarge = 1024;  // arrivals of a batch that is worth a pass over the window
+    static constexpr double kMany = 192;           // matches whose keys stand side by side with profit
+    static constexpr double kManyCounted = 256;    // matches that are counted by ranges with profit
 
     struct Seen {
         std::uint64_t together;
-        double partners;
+        double matches;  // of an arrival
         std::uint64_t live;
         bool counted;
     };
 
     static IndexKind choose(const Seen& seen) {
-        if (seen.counted && seen.partners >= kMany && seen.together >= seen.live / 32)
+        if (seen.counted && seen.matches >= kManyCounted && seen.together >= seen.live / 32)
             return IndexKind::bi_sort;
-        const bool large = seen.together >= kLarge && seen.together >= seen.live / 8;
-        return large ? IndexKind::sorted_run : IndexKind::bucket_tree;
+        if (seen.together >= kLarge && seen.together >= seen.live / 8) return IndexKind::sorted_run;
+        return seen.matches >= kMany ? IndexKind::im_tree : IndexKind::bucket_tree;
+    }
+
+    const char* reason() const {
+        switch (kind_) {
+            case IndexKind::bi_sort:
+                return "many matches are counted";
+            case IndexKind::sorted_run:
+                return "batches are large against the windows";
+            case IndexKind::im_tree:
+                return "arrivals have many matches";
+            default:
+                return "batches are small and matches are few";
+        }
     }
 
     IndexKind kind_ = kFirst;

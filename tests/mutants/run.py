@@ -43,6 +43,7 @@ STRUCTURES = {
 
 # Which structures a test file asks for by their kind; the others are not even compiled.
 TESTS = {
+    "test_chooser": [],
     "test_few": [],
     "test_key": [],
     "test_probe": [],

@@ -1,0 +1,140 @@
+// The chooser alone: what it wants after which pushes, and when it changes its mind.
+#include "../target.hpp"
+#include "testing.hpp"
+
+SLIDEJOIN_TARGET_BEGIN
+
+#include "../join/chooser.hpp"
+
+using namespace slidejoin;
+using namespace slidejoin::SLIDEJOIN_TARGET;
+
+static constexpr std::uint64_t kWindows = 1 << 16;  // tuples of both windows
+
+struct Pushes {
+    std::uint64_t arrivals;
+    std::uint64_t matches;  // of an arrival
+    bool listed = true;
+    std::uint64_t live = kWindows;
+};
+
+// Notes pushes until there have been so many looks at 4,096 arrivals or half of the windows. Returns how
+// often the index was to be changed, and changes it.
+static int look(Chooser& chooser, const Pushes& pushes, int looks = 2) {
+    int changes = 0;
+    const std::uint64_t arrivals_of_look = std::max<std::uint64_t>(pushes.live / 2, 4096);
+    const std::uint64_t pushes_of_look = (arrivals_of_look + pushes.arrivals - 1) / pushes.arrivals;
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(looks) * pushes_of_look; ++i)
+        if (chooser.note(pushes.arrivals, std::min(pushes.arrivals, pushes.live / 2),
+                         pushes.arrivals * pushes.matches, pushes.listed, pushes.live)) {
+            CHECK(i % pushes_of_look == pushes_of_look - 1);
+            chooser.changed();
+            ++changes;
+        }
+    return changes;
+}
+
+static IndexKind chosen_for(const Pushes& pushes) {
+    Chooser chooser;
+    look(chooser, pushes);
+    CHECK(chooser.wanted() == chooser.kind());
+    CHECK(chooser.changes() == (chooser.kind() != Chooser::kFirst));
+    return chooser.kind();
+}
+
+TEST(index_follows_what_is_seen) {
+    CHECK(chosen_for({16, 2}) == IndexKind::bucket_tree);
+    // Matches.
+    CHECK(chosen_for({16, 191}) == IndexKind::bucket_tree);
+    CHECK(chosen_for({16, 192}) == IndexKind::im_tree);
+    CHECK(chosen_for({16, 255, false}) == IndexKind::im_tree);
+    // Batches: an eighth of both windows, and 1,024 arrivals at least.
+    CHECK(chosen_for({kWindows / 8 - 1, 2}) == IndexKind::bucket_tree);
+    CHECK(chosen_for({kWindows / 8, 2}) == IndexKind::sorted_run);
+    CHECK(chosen_for({kWindows / 8, 1000}) == IndexKind::sorted_run);
+    CHECK(chosen_for({1023, 2, true, 4096}) == IndexKind::bucket_tree);
+    CHECK(chosen_for({1024, 2, true, 4096}) == IndexKind::sorted_run);
+    // Matches that are only counted, in batches of 1/32 of both windows.
+    CHECK(chosen_for({kWindows / 32, 256, false}) == IndexKind::bi_sort);
+    CHECK(chosen_for({kWindows / 32, 256, true}) == IndexKind::im_tree);
+    CHECK(chosen_for({kWindows / 32, 255, false}) == IndexKind::im_tree);
+    CHECK(chosen_for({kWindows / 32 - 1, 256, false}) == IndexKind::im_tree);
+    CHECK(chosen_for({kWindows / 4, 256, false}) == IndexKind::bi_sort);
+}
+
+TEST(a_change_takes_two_looks_that_agree) {
+    Chooser chooser;
+    CHECK(look(chooser, {16, 500}, 1) == 0);
+    CHECK(chooser.wanted() == IndexKind::im_tree);
+    CHECK(chooser.kind() == IndexKind::bucket_tree);
+    CHECK(look(chooser, {16, 2}, 1) == 0);  // not the same twice
+    CHECK(look(chooser, {16, 500}, 1) == 0);
+    CHECK(look(chooser, {kWindows / 8, 2}, 1) == 0);
+    CHECK(chooser.changes() == 0);
+    CHECK(look(chooser, {kWindows / 8, 2}, 1) == 1);
+    CHECK(chooser.kind() == IndexKind::sorted_run);
+    CHECK(look(chooser, {kWindows / 8, 2}, 3) == 0);
+    CHECK(look(chooser, {16, 2}, 3) == 1);
+    CHECK(chooser.kind() == IndexKind::bucket_tree);
+    CHECK(chooser.changes() == 2);
+}
+
+TEST(a_change_that_was_not_made_is_asked_for_again) {
+    Chooser chooser;
+    look(chooser, {16, 500}, 1);
+    for (int i = 0; i < 3; ++i) CHECK(chooser.note(kWindows / 2, 16, 500 * kWindows / 2, true, kWindows));
+}
+
+TEST(a_look_has_enough_arrivals) {
+    Chooser small;
+    for (int i = 0; i < 4095; ++i) small.note(1, 1, 500, true, 100);
+    CHECK(small.wanted() == IndexKind::bucket_tree);
+    small.note(1, 1, 500, true, 100);
+    CHECK(small.wanted() == IndexKind::im_tree);
+    Chooser large;
+    large.note(kWindows / 2 - 1, 16, 500 * kWindows, true, kWindows);
+    CHECK(large.wanted() == IndexKind::bucket_tree);
+    large.note(0, 0, 0, true, 0);  // an empty push says nothing
+    CHECK(large.wanted() == IndexKind::bucket_tree);
+    large.note(1, 1, 0, true, kWindows);
+    CHECK(large.wanted() == IndexKind::im_tree);
+}
+
+TEST(a_look_is_of_the_arrivals_since_the_last) {
+    Chooser chooser;
+    look(chooser, {16, 2000}, 1);
+    look(chooser, {16, 100}, 1);  // the mean of both would be many
+    CHECK(chooser.wanted() == IndexKind::bucket_tree);
+    look(chooser, {kWindows / 2, 2}, 1);
+    look(chooser, {64, 2}, 1);
+    CHECK(chooser.wanted() == IndexKind::bucket_tree);
+    // Most arrivals decide whether matches are counted.
+    chooser.note(kWindows / 4 - 1, kWindows / 4, kWindows * 256, false, kWindows);
+    chooser.note(kWindows / 4 + 1, kWindows / 4, kWindows * 256, true, kWindows);
+    CHECK(chooser.wanted() == IndexKind::sorted_run);
+    chooser.note(kWindows / 4 + 1, kWindows / 4, kWindows * 256, false, kWindows);
+    chooser.note(kWindows / 4 - 1, kWindows / 4, kWindows * 256, true, kWindows);
+    CHECK(chooser.wanted() == IndexKind::bi_sort);
+}
+
+TEST(the_reason_is_of_the_index_in_use) {
+    const auto contains = [](const Chooser& chooser, const char* text) {
+        return chooser.why().find(text) != std::string::npos;
+    };
+    Chooser chooser;
+    CHECK(chooser.why() == "too little has been seen yet");
+    look(chooser, {16, 2});
+    CHECK(contains(chooser, "matches are few: 16 arrivals go through together"));
+    CHECK(contains(chooser, "65536 tuples, 2 matches an arrival"));
+    look(chooser, {16, 500}, 1);
+    CHECK(contains(chooser, "another index would suit the last look"));
+    look(chooser, {16, 500}, 1);
+    CHECK(contains(chooser, "arrivals have many matches"));
+    look(chooser, {kWindows / 8, 500});
+    CHECK(contains(chooser, "batches are large"));
+    look(chooser, {kWindows / 8, 500, false});
+    CHECK(contains(chooser, "many matches are counted"));
+    CHECK(contains(chooser, "500 matches an arrival, counted"));
+}
+
+SLIDEJOIN_TARGET_END
