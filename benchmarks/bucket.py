@@ -8,6 +8,7 @@ Ratios are speeds; a line without a target is information.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Any
 
 from benchmarks import two_tables
 from benchmarks.arrow_streams import NumericPushes
@@ -33,7 +34,7 @@ PAPERS = (
     ("bi-sort", GROUP),
 )
 LEVELS = ("avx512", "avx2", "portable")
-NO_AVX512 = "needs a processor with AVX-512"
+NO_AVX512 = "needs a processor with AVX-512, and a build for it and for AVX2"
 
 # Keys by their names in the native programs.
 SKEWED = {
@@ -192,7 +193,8 @@ def _widths(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
         f"{bits} bits": _bucket(workload, sizes.tuples, bits=bits, level="best") for bits in ("32", "64")
     }
     if with_avx512:
-        contenders |= {level: _bucket(workload, sizes.tuples, level=level) for level in LEVELS}
+        levels = [level for level in LEVELS if level in isa.available()]
+        contenders |= {level: _bucket(workload, sizes.tuples, level=level) for level in levels}
     outcome = race(path, contenders, sizes.rounds) if path and not note else None
     for (one, other), target in wanted.items():
         what = f"{one} / {other}, {shape}"
@@ -268,11 +270,13 @@ def _over_numpy(sizes: Sizes, _: Programs, say: Say) -> Iterable[Result]:
 
 
 def _pauses(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
-    """The thread's processor time of pushes of one group: all that a push does, structural work with it.
+    """The time of pushes of one group as a user sees it: all that a push does, and all that the machine does.
 
-    Interrupts count as the thread's time: "no join" has pushes of constant work, and so only their share.
-    Structural work comes back when the same arrivals are joined again, interrupts do not; the least time of
-    each push over some replicas has the former only. One run: a median would hide a pause that comes once.
+    A note says whether the system provided pages or let others run during the longest push. Beside it stands
+    the thread's processor time, which leaves out when others ran, but not interrupts nor what a hypervisor
+    takes away: "no join" has pushes of constant work, and so only their share. Structural work comes back
+    when the same arrivals are joined again, interrupts do not; the least time of each push over some replicas
+    has the former only. One run: a median would hide a pause that comes once.
     """
     shape = f"pushes of {GROUP}, w={power(sizes.large)}"
     target = Target("<=", 50)
@@ -284,13 +288,10 @@ def _pauses(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     }
     for name, (contender, replicas) in contenders.items():
         limit = target if name == "bucket-tree" else None
-        limits = {"p99.99": limit, "max": limit, "p50": None, "p99": None, "p99.9": None}
-        if replicas > 1:
-            limits |= {f"least_{field}": None for field in limits}
         path, note = programs.path, programs.missing(absl=name == "absl")
         if path is None or note:
-            for field in ("p99.99", "max"):
-                yield missing(_pause(name, field, shape), "µs", limit, note or "")
+            for rank in ("p99.99", "max"):
+                yield missing(_pause(name, rank, "", shape), "µs", limit, note or "")
             continue
         say(f"{name}, {shape}")
         compare = (agreement if name != "no join" else Agreement()).comparison()
@@ -298,14 +299,27 @@ def _pauses(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
         with Peer(path, workload, tuples, contender.environment, **options) as peer:
             answer = peer.run()
         compare(Answer(answer["seconds"], answer["matches"], answer["checksum"]))
-        for field, each in limits.items():
-            yield measured(_pause(name, field, shape), [answer[field]], "µs", each)
+        for kind in ("", "thread_", "least_")[: 3 if replicas > 1 else 2]:
+            for rank in RANKS:
+                what = _pause(name, rank, kind, shape)
+                limited = limit if not kind and rank in ("p99.99", "max") else None
+                about = _longest(name, answer) if not kind and rank == "max" else None
+                yield measured(what, [answer[kind + rank]], "µs", limited, about)
 
 
-def _pause(name: str, field: str, shape: str) -> str:
-    least, _, rank = field.rpartition("_")
-    again = ", least of replicas" if least else ""
-    return f"{name}, {'longest' if rank == 'max' else rank} of {shape}{again}"
+RANKS = ("p99.99", "max", "p50", "p99", "p99.9")
+CLOCKS = {"": "", "thread_": ", processor time", "least_": ", processor time, least of replicas"}
+
+
+def _pause(name: str, rank: str, kind: str, shape: str) -> str:
+    return f"{name}, {'longest' if rank == 'max' else rank} of {shape}{CLOCKS[kind]}"
+
+
+def _longest(name: str, answer: dict[str, Any]) -> str:
+    return (
+        f"{name}: the longest push was number {answer['max_at']}; during it the system provided "
+        f"{answer['max_faults']} pages and let others run {answer['max_switches']} times"
+    )
 
 
 def _tables(sizes: Sizes, _: Programs, say: Say) -> Iterable[Result]:

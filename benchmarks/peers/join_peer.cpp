@@ -22,9 +22,12 @@
 //   push    pairs are produced;
 //   count   they are counted;
 //   pauses  as push, each push timed by itself: the line also has {"p50", "p99", "p99.9", "p99.99", "max"} of
-//           the pushes' microseconds of processor time. Interrupts are among them; a structure does the same
-//           in every replica, so with --replicas the least time of each push, {"least_p50", ...}, leaves them
-//           out and keeps what the structure itself does.
+//           the pushes' microseconds, as a user sees them; {"thread_p50", ...} of the thread's processor
+//           time; and of the longest push, by either, its number, the page faults and the involuntary
+//           switches during it: {"max_at", "max_faults", "max_switches", "thread_max_at", ...}. Interrupts
+//           and what a hypervisor takes away are part of both times; a structure does the same in every
+//           replica, so with --replicas the least processor time of each push, {"least_p50", ...}, leaves
+//           them out and keeps what the structure itself does.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -130,19 +133,34 @@ void print_ranks(const char* prefix, std::vector<double> pauses) {
     std::printf(", \"%smax\": %.3f", prefix, pauses.back());
 }
 
+void print_longest(const char* prefix, const std::vector<Pause>& pauses, const std::vector<double>& times) {
+    const std::size_t at =
+        static_cast<std::size_t>(std::max_element(times.begin(), times.end()) - times.begin());
+    std::printf(", \"%sat\": %zu, \"%sfaults\": %ld, \"%sswitches\": %ld", prefix, at, prefix,
+                pauses[at].faults, prefix, pauses[at].switches);
+}
+
 // What a run found, and the pauses of each replica, if there are any.
 void print(const Found& found, std::size_t tuples, Structure& structure,
-           const std::vector<std::vector<double>>& pauses) {
+           const std::vector<std::vector<Pause>>& pauses) {
     std::printf(
         "{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu, \"bytes_per_tuple\": "
         "%.3f",
         found.seconds, tuples, static_cast<unsigned long long>(found.matches),
         static_cast<unsigned long long>(31 * found.left_sum + found.right_sum), structure.bytes_per_tuple());
     if (!pauses.empty()) {
-        print_ranks("", pauses[0]);
-        std::vector<double> least = pauses[0];
-        for (const std::vector<double>& replica : pauses)
-            for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], replica[i]);
+        const std::vector<Pause>& first = pauses[0];
+        std::vector<double> wall, thread, least;
+        for (std::size_t i = 0; i < first.size(); ++i) {
+            wall.push_back(first[i].wall);
+            thread.push_back(first[i].thread);
+            least.push_back(first[i].thread);
+            for (const std::vector<Pause>& replica : pauses) least[i] = std::min(least[i], replica[i].thread);
+        }
+        print_longest("max_", first, wall);
+        print_longest("thread_max_", first, thread);
+        print_ranks("", std::move(wall));
+        print_ranks("thread_", std::move(thread));
         print_ranks("least_", std::move(least));
     }
     std::printf("}\n");
@@ -179,7 +197,7 @@ struct Measurement {
             arrivals.store = store;
             next += tuples;
             if (!may_begin(options)) return;
-            std::vector<std::vector<double>> pauses;
+            std::vector<std::vector<Pause>> pauses;
             Found found;
             if (mode == "pauses") {
                 pauses.resize(replicas);

@@ -1,6 +1,7 @@
 // What a structure under measurement does: join the next arrivals in pushes of a given size.
 #pragma once
 
+#include <sys/resource.h>
 #include <time.h>
 
 #include <algorithm>
@@ -29,6 +30,15 @@ struct Found {
             right_sum += static_cast<std::uint64_t>(pairs.right()[i]);
         }
     }
+};
+
+// How long a push took: its microseconds, those of the thread's processor time, which leaves out when others
+// ran, the pages that the system had to provide meanwhile, and how often it let others run.
+struct Pause {
+    double wall;
+    double thread;
+    long faults;
+    long switches;
 };
 
 class Structure {
@@ -64,9 +74,8 @@ class Structure {
         return found;
     }
 
-    // The same, each push by itself: `pauses` gets their microseconds of this thread's processor time, which
-    // leaves out when others ran.
-    Found join(const Arrivals& arrivals, std::size_t push_size, std::vector<double>& pauses) {
+    // The same, each push by itself.
+    Found join(const Arrivals& arrivals, std::size_t push_size, std::vector<Pause>& pauses) {
         Found found;
         Pairs pairs;
         pauses.clear();
@@ -74,11 +83,16 @@ class Structure {
         for (std::size_t from = 0; from < arrivals.keys.size(); from += push_size) {
             const std::size_t to = std::min(from + push_size, arrivals.keys.size());
             pairs.clear();
-            const double begin = thread_seconds();
+            const rusage before = usage();
+            const double thread_begin = thread_seconds();
+            const auto begin = Clock::now();
             push(arrivals, from, to, &pairs);
-            const double seconds = thread_seconds() - begin;
+            const double seconds = since(begin);
+            const double thread = thread_seconds() - thread_begin;
+            const rusage after = usage();
             found.seconds += seconds;
-            pauses.push_back(1e6 * seconds);
+            pauses.push_back({1e6 * seconds, 1e6 * thread, after.ru_minflt - before.ru_minflt,
+                              after.ru_nivcsw - before.ru_nivcsw});
             found.add(pairs);
         }
         return found;
@@ -89,6 +103,12 @@ class Structure {
 
     static double since(Clock::time_point begin) {
         return std::chrono::duration<double>(Clock::now() - begin).count();
+    }
+
+    static rusage usage() {
+        rusage used{};
+        getrusage(RUSAGE_THREAD, &used);
+        return used;
     }
 
     static double thread_seconds() {

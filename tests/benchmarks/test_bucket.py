@@ -29,8 +29,11 @@ def test_smoke_run_fills_the_whole_table(monkeypatch):
     assert [
         result.target for result in report.results if result.target
     ] == OVER_ABSL + OTHERS + NUMPY + PAUSES + TABLES
-    notes = {result.note for result in report.results if result.note}
+    notes = {result.note for result in report.results if result.note and "longest" not in result.note}
     assert notes == (set() if "avx512" in isa.available() else {bucket.NO_AVX512})
+    longest = [result for result in report.results if result.note and "longest push" in result.note]
+    assert [result.what.split(",")[0] for result in longest] == ["bucket-tree", "absl", "no join"]
+    assert all("longest of pushes" in result.what and result.value > 0 for result in longest)
     check_lines(report.results)
     assert report.quick
     assert said
@@ -52,7 +55,7 @@ def test_without_native_programs_numpy_is_met_all_the_same(monkeypatch):
 def test_without_absl_its_lines_say_how_to_get_it(monkeypatch):
     monkeypatch.setattr(indexes, "about", lambda _: {"compiler": "any", "absl": False})
     report = bucket.run(True, lambda _: None)
-    noted = [result for result in report.results if result.note and result.note != bucket.NO_AVX512]
+    noted = [result for result in report.results if result.value is None and result.note != bucket.NO_AVX512]
     assert {result.note for result in noted} == {peer.INSTALL_ABSL}
     assert all("absl" in result.what for result in noted)
     assert len([result for result in noted if result.target]) == len(OVER_ABSL) - 1
@@ -160,10 +163,14 @@ def test_pauses_rise_with_their_rank_and_fall_with_replicas(structure):
     workload, tuples, ranks = Workload(2**10), 2**12, ("p50", "p99", "p99.9", "p99.99", "max")
     with peer.Peer(PROGRAM, workload, tuples, mode="pauses", push="16", replicas="3", **structure) as native:
         answer = native.run()
-    pauses, least = [answer[rank] for rank in ranks], [answer[f"least_{rank}"] for rank in ranks]
-    assert pauses == sorted(pauses)
-    assert least == sorted(least)
-    assert all(0 < low <= high for low, high in zip(least, pauses, strict=True))
+    seen, thread, least = ([answer[f"{kind}{rank}"] for rank in ranks] for kind in ("", "thread_", "least_"))
+    for each in (seen, thread, least):
+        assert each == sorted(each)
+    assert all(0 < low <= high for low, high in zip(least, thread, strict=True))
+    assert seen[0] > 0
+    assert 0 <= answer["max_at"] < tuples // 16
+    assert answer["max_faults"] >= 0
+    assert answer["max_switches"] >= 0
 
 
 @needs_programs
