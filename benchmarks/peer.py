@@ -1,8 +1,9 @@
-"""The native programs of ``benchmarks/peers``, driven from here: same keys, same windows."""
+"""Programs that are measured as processes: those of ``benchmarks/peers``, and other checkouts."""
 
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,51 +34,34 @@ def about(path: Path | None) -> dict[str, Any]:
     return facts
 
 
-class Peer:
+class Program:
     """A running program whose windows are full; each :meth:`run` joins its next arrivals.
 
     Parameters
     ----------
-    path : Path
-        The program.
-    workload : Workload
-        The streams and the band.
-    tuples : int
-        Arrivals of one run.
-    environment : dict, optional
+    command : sequence of str
+        The program with its arguments. It prints a line of JSON when it is ready, and one for each line of
+        its standard input.
+    environment : mapping, optional
         Variables that the program gets in addition to ours.
-    options : str
-        Further options of the program: ``structure="absl"``, ``group="16"``, ``push="8192"``…
+    repair : str
+        What may help where the program stops.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        workload: Workload,
-        tuples: int,
-        environment: dict[str, str] | None = None,
-        **options: str,
-    ) -> None:
-        options |= {
-            "window": str(workload.window),
-            "matches": str(workload.matches),
-            "seed": str(workload.seed),
-            "tuples": str(tuples),
-            "runs": str(2**32),
-        }
-        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], repair: str) -> None:
+        self._repair = repair
         self._process = subprocess.Popen(
-            [str(path), "--wait", *words],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
         )
-        self._read()
+        self.ready = self._read()
 
     def run(self) -> dict[str, Any]:
-        """Join the next arrivals: ``seconds``, ``tuples``, ``matches``, ``checksum``."""
+        """Join the next arrivals: ``seconds``, ``matches``, ``checksum`` and what else the program tells."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -103,6 +87,42 @@ class Peer:
         line = self._process.stdout.readline()
         if not line:
             _, message = self._process.communicate()
-            raise UsageError(f"the native program stopped: {message.strip()}; {BUILD} to rebuild it")
+            raise UsageError(f"a program under measurement stopped: {message.strip()}; {self._repair}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+
+class Peer(Program):
+    """A native program of ``benchmarks/peers``.
+
+    Parameters
+    ----------
+    path : Path
+        The program.
+    workload : Workload
+        The streams and the band.
+    tuples : int
+        Arrivals of one run.
+    environment : dict, optional
+        Variables that the program gets in addition to ours.
+    options : str
+        Further options of the program: ``structure="absl"``, ``group="16"``, ``push="8192"``…
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        workload: Workload,
+        tuples: int,
+        environment: Mapping[str, str] | None = None,
+        **options: str,
+    ) -> None:
+        options |= {
+            "window": str(workload.window),
+            "matches": str(workload.matches),
+            "seed": str(workload.seed),
+            "tuples": str(tuples),
+            "runs": str(2**32),
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        super().__init__([str(path), "--wait", *words], environment or {}, f"{BUILD} to rebuild it")

@@ -4,7 +4,8 @@ Each side has an int32 key and two payload columns (int64, float64), and in the 
 string of 12 bytes too. NumericJoin gets the keys and returns positions; WindowJoin gets tables of Arrow,
 stores the rows and returns tables of matches. The arrivals are the same, in two forms: both sides in turn in
 one batch (the headline, ``push(arrivals=...)``), and a batch of left rows, then one of right rows. A row's
-``id`` is its position on its side, so that the sums of both answers must be equal in every round.
+``id`` is its position on its side, so that the sums of both answers must be equal in every round. The last
+group of lines compares small and large pushes with another checkout (``checkouts``).
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import machine
+from benchmarks import checkouts, machine
 from benchmarks.arrow_streams import (
     Cut,
     Following,
@@ -73,8 +74,13 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
             *_windows(sizes, say),
             *_conditions(sizes, say),
             *_one_shot(sizes, say),
+            *checkouts.lines(
+                checkouts.QUICK if quick else (*checkouts.SMALL, *checkouts.LARGE), sizes.rounds, say
+            ),
         ]
+        other = checkouts.other_commit()
     parameters = {**asdict(sizes), "core": core, "keys": "uniform int32", "payload": "int64, float64"}
+    parameters["other checkout"] = other
     return Report("window", quick, machine.finished(where), parameters, results)
 
 

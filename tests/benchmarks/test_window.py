@@ -1,29 +1,75 @@
 """The window benchmark in its smallest form, and what its figures rest on."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from benchmarks import BENCHMARKS, window
+from benchmarks import BENCHMARKS, checkouts, machine, peer, window
 from benchmarks.arrow_streams import Following, Stream, numeric_run, table_run
 from benchmarks.foundation import Answer
 from benchmarks.workload import Workload
-from slidejoin.errors import StateError
+from slidejoin.errors import StateError, UsageError
 from slidejoin.window import rows
 
 WORKLOAD = Workload(64, matches=3, seed=5)
 SIZES = window.Sizes(window=64, tuples=512, push=32)
+OTHER_CHECKOUT = [">= 4"] * 4 + [">= 0.97"] * 2
 
 
-def test_smoke_run_measures_every_line():
+def test_smoke_run_measures_every_line(monkeypatch):
+    monkeypatch.delenv(checkouts.OTHER, raising=False)
     said = []
     report = BENCHMARKS["window"].run(True, said.append)
     claims = [result for result in report.results if result.target]
-    assert [claim.target for claim in claims] == [">= 0.5", ">= 0.5", ">= 0.25", ">= 0.25"]
-    assert all(result.value is not None and np.isfinite(result.value) for result in report.results)
-    assert all(result.value > 0 for result in report.results if result.unit != "%")
+    assert [claim.target for claim in claims] == [*[">= 0.5"] * 2, *[">= 0.25"] * 2, *OTHER_CHECKOUT]
+    missing = [result for result in report.results if result.note]
+    assert {result.note for result in missing} == {checkouts.NAME_OTHER}
+    assert len(missing) == len(OTHER_CHECKOUT)
+    found = [result for result in report.results if not result.note]
+    assert all(np.isfinite(result.value) for result in found)
+    assert all(result.value > 0 for result in found if result.unit != "%")
     assert len({result.what for result in report.results}) == len(report.results)
     assert report.quick
     assert said
+
+
+def test_another_checkout_takes_turns(monkeypatch):
+    monkeypatch.setenv(checkouts.OTHER, sys.executable)
+    results = list(checkouts.lines(checkouts.QUICK, 2, lambda _: None))
+    assert [result.target for result in results if result.target] == OTHER_CHECKOUT
+    assert len(results) == 3 * len(OTHER_CHECKOUT)
+    assert all(result.value > 0 and len(result.samples) == 2 for result in results)
+    commit, _ = machine.git_state(peer.ROOT)
+    assert checkouts.other_commit().startswith(commit)
+
+
+def test_checkouts_that_disagree_stop_the_benchmark(monkeypatch):
+    class Wrong(peer.Program):
+        def run(self):
+            return {"seconds": 1.0, "matches": id(self), "checksum": 0}
+
+    monkeypatch.setenv(checkouts.OTHER, sys.executable)
+    monkeypatch.setattr(checkouts, "Program", Wrong)
+    with pytest.raises(StateError, match="disagree on the same arrivals"):
+        list(checkouts.lines(checkouts.QUICK, 2, lambda _: None))
+
+
+def test_a_python_without_slidejoin_is_named(monkeypatch, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho No module named slidejoin >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv(checkouts.OTHER, str(python))
+    with pytest.raises(UsageError, match=f"No module named slidejoin; check that {python}"):
+        checkouts.other_commit()
+
+
+@pytest.mark.parametrize("kind", checkouts.KINDS)
+def test_pushed_rows_have_two_matches(kind):
+    options = {"window": kind, "size": 2**8, "rows": 4, "pushes": 500}
+    with checkouts._start(sys.executable, options) as worker:
+        answer = worker.run()
+    assert answer["matches"] / 2000 == pytest.approx(2, rel=0.2)
 
 
 def test_shares_of_a_push_add_up():
