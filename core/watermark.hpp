@@ -6,8 +6,9 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// How far event time has come: the least, over the sides that are not idle, of the greatest timestamp less
-// the lateness, or of what was promised. It never goes back.
+// The watermark is the smallest progress of the sides that are not idle. A side's progress is its greatest
+// timestamp minus the lateness, or the time that it was promised to have reached, whichever is later. Tuples
+// before the watermark are late. It never goes back.
 class Watermark {
   public:
     Watermark(const WindowSpec& spec, bool self_join)
@@ -17,7 +18,7 @@ class Watermark {
     Instant at() const { return at_; }
     Instant progress(Side side) const { return progress_[static_cast<int>(side)]; }
     bool idle(Side side) const { return idle_[static_cast<int>(side)]; }
-    bool is_late(std::int64_t time) const { return time <= at_; }
+    bool is_late(std::int64_t time) const { return time < at_; }
 
     void see(Side side, std::int64_t time) {
         raise(side, moves_ ? static_cast<Instant>(time) - lateness_ : kNever);

@@ -329,7 +329,7 @@ class Window {
     }
 
     bool dead(std::int64_t time, Side side) const {
-        return static_cast<Instant>(time) + reach_of(side) <= watermark_.at();
+        return static_cast<Instant>(time) + reach_of(side) < watermark_.at();
     }
 
     bool lives(const Stream& s, Side side, std::size_t i) const {

@@ -50,7 +50,7 @@ class Definition {
     std::vector<std::size_t> late;
 
     void push(const Tuple& tuple, std::size_t number) {
-        if (tuple.time <= watermark_) {
+        if (tuple.time < watermark_) {
             late.push_back(number);
             return;
         }
@@ -71,7 +71,7 @@ class Definition {
         for (const int side : {0, 1})
             for (Row& each : rows_[side]) {
                 const std::int64_t reach = side == 0 ? kAfter : kBefore;
-                if (each.done || (each.tuple.store && each.tuple.time + reach > watermark_)) continue;
+                if (each.done || (each.tuple.store && each.tuple.time + reach >= watermark_)) continue;
                 each.done = true;
                 if (!each.matched)
                     events.push_back(side == 0 ? Event{each.number, -1} : Event{-1, each.number});

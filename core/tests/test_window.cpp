@@ -108,8 +108,8 @@ TEST(watermark_is_the_least_of_both_sides) {
     CHECK(!window.watermark().known());
     window.admit(Side::right, 50, {true, false, true});
     CHECK(window.watermark().at() == 48);
-    CHECK(window.refuse(Side::left, 48));
-    CHECK(!window.refuse(Side::left, 49));
+    CHECK(window.refuse(Side::left, 47));
+    CHECK(!window.refuse(Side::left, 48));  // exactly the lateness behind
     CHECK_EQUAL(window.late(Side::left), 1u);
     window.rest(Side::right), window.forget_dead();
     CHECK(window.watermark().at() == 98);
@@ -123,7 +123,7 @@ TEST(watermark_is_the_least_of_both_sides) {
 TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
     Window window(join(event(5, 10, 0), false));
     for (const int time : {30, 1, 2, 3}) window.admit(Side::left, time, {true, false, true});
-    window.admit(Side::right, 12, {true, false, true});  // watermark 12: left 1 and 2 are gone, 3 + 10 is not
+    window.admit(Side::right, 13, {true, false, true});  // watermark 13: left 1 and 2 are gone, 3 + 10 is not
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.stored(Side::right), 1u);
     CHECK_EQUAL(window.first(Side::left), 0u);  // the oldest one lives on
@@ -149,7 +149,7 @@ TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {
     const auto living = window.renumber(Side::left);
     CHECK_EQUAL(living.size(), window.stored(Side::left));
     CHECK_EQUAL(living[0], 0u);
-    CHECK_EQUAL(living[1], 4988u);  // times 4986 to 4999
+    CHECK_EQUAL(living[1], 4987u);  // times 4985 to 4999
     CHECK_EQUAL(window.first(Side::left), 5002u);
     CHECK_EQUAL(window.next(Side::left), 5002u + living.size());
     CHECK_EQUAL(window.admitted(Side::left), 5002u);
@@ -176,5 +176,26 @@ TEST(watermark_at_the_ends_of_time) {
     CHECK(window.watermark().known());
     CHECK(!window.refuse(Side::left, Limits::min()));
     CHECK_EQUAL(window.stored(Side::left), 1u);
+    window.promise(Limits::max(), Side::left), window.promise(Limits::max(), Side::right);
+    window.forget_dead();
+    CHECK(window.refuse(Side::left, Limits::max() - 1));
+    CHECK(!window.refuse(Side::left, Limits::max()));
+    CHECK_EQUAL(window.stored(Side::left), 0u);  // the first instant is too far from the last one
+}
+
+TEST(without_lateness_ties_are_in_time_and_stay) {
+    Window window(join(event(0, 0, 0), false));
+    for (const Side side : {Side::left, Side::right, Side::right, Side::left}) {
+        CHECK(!window.refuse(side, 7));
+        window.admit(side, 7, {true, false, true});
+    }
+    CHECK(window.watermark().at() == 7);
+    CHECK_EQUAL(window.stored(Side::left), 2u);
+    CHECK_EQUAL(window.stored(Side::right), 2u);
+    window.admit(Side::left, 8, {true, false, true});
+    CHECK_EQUAL(window.stored(Side::left), 3u);  // the right side is still at 7
+    window.admit(Side::right, 8, {true, false, true});
+    CHECK_EQUAL(window.stored(Side::left), 1u);
+    CHECK_EQUAL(window.stored(Side::right), 1u);
 }
 SLIDEJOIN_TARGET_END

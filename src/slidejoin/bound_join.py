@@ -5,7 +5,6 @@ beside it. A new engine can go on where another one stands, from its state and t
 when the types of a side turn out to be others than were guessed.
 """
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,8 +48,6 @@ class BoundJoin:
             banded=self.plan.banded,
             finals=finals,
         )
-        # The latest promises as they were given: in a finer unit they may mean more.
-        self.promised: list[Fraction | None] = [None, None]
 
     def read(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> tuple[list[Any], Any, Any]:
         """The keys and timestamps of a batch, in the order of arrival."""
@@ -89,45 +86,28 @@ class BoundJoin:
     def advance(self, to: Any, side: int) -> None:
         """Move the progress of a side, or of ``BOTH``, to a point in time."""
         assert self.bound.time is not None
-        exact, number = self.bound.time.to_instant(to), self.bound.time.to_number(to)
-        self.native.advance(number, side)
-        for i in (0, 1) if side == BOTH else (side,):
-            promised = self.promised[i]
-            self.promised[i] = exact if promised is None else max(promised, exact)
-
-    def check_promises(self) -> None:
-        """Raise where a promise that was given in a coarser unit does not fit."""
-        for promised in self.promised:
-            if promised is not None and self.bound.time is not None:
-                self.bound.time.to_number(promised)
+        self.native.advance(self.bound.time.to_number(to), side)
 
     def state(self) -> dict[str, Any]:
-        """All but the rows, as JSON values; :meth:`load` reads it."""
-        promised = [None if p is None else str(p) for p in self.promised]
-        return {"native": read_state(self.native), "promised": promised}
+        """All but the rows, as JSON values; :meth:`load` reads it. ``unit`` is that of its times."""
+        unit = None if self.bound.time is None else self.bound.time.unit
+        return {"native": read_state(self.native), "unit": unit}
 
     def load(
         self,
-        state: dict[str, Any],
+        native: dict[str, Any],
         stores: list[RowStore | None],
         unseen: list[NDArray[np.bool_]],
-        finer: int = 1,
     ) -> None:
-        """Go on from a state whose rows are in the stores.
+        """Go on from a state of the core, its times in the unit of this engine, whose rows are in the stores.
 
-        Parameters
-        ----------
-        unseen : list of arrays of bool
-            For each side, which of its rows no arrival may meet.
-        finer : int
-            How many units of time make one of the state's.
+        ``unseen`` tells for each side which of its rows no arrival may meet.
         """
-        self.promised = [None if p is None else Fraction(p) for p in state["promised"]]
         held = []
         for i, store in enumerate(stores):
-            part = state["native"][SIDES[i]]
+            part = native[SIDES[i]]
             held.append(self._held(i, store, part["first"], part["next"], unseen[i]))
-        self.native.load(native_state(state["native"], finer), *held)
+        self.native.load(native_state(native), *held)
 
     def _held(
         self, side: int, store: RowStore | None, first: int, after: int, unseen: NDArray[np.bool_]

@@ -19,7 +19,8 @@ from slidejoin.bound_join import BoundJoin
 from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.extract import SIDES
-from slidejoin.native import read_state
+from slidejoin.keys.types import finer
+from slidejoin.native import read_state, scaled_state
 from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import LEFT_ONLY, JoinSpec
@@ -66,19 +67,21 @@ class LiveJoin:
         columns = engine.read(sides, tables)  # raises before anything has changed, as do new stores
         stores = {i: self._store(i, table.schema) for i, table in tables.items()}
         with self._whole():
-            results = self._promised_again(engine)
             found = engine.push(sides, columns, store)
             for i, table in tables.items():
                 self.sides[i].fix(table.schema)
                 self.stores[i] = stores[i]
             self._keep(sides, tables, found[2])
-            results.append(self._outcome(engine, found[0], found[1]))
+            result = self._outcome(engine, found[0], found[1])
             self._forget(engine)
-            return self._together(results)
+            return self._together([result])
 
     def advance(self, to: Any, side: int) -> pa.Table:
-        """Promise that nothing up to a time comes any more on a side, or on ``BOTH``."""
+        """Promise that no row before a time comes any more on a side, or on ``BOTH``."""
         engine = self._running()
+        if not self.complete:  # the side to come may have finer times: keep the promise exactly
+            assert engine.bound.time is not None
+            engine = self.engine_for({}, engine.bound.time.unit_for(to))
         with self._whole():
             engine.advance(to, side)
             return self._moved(engine)
@@ -267,56 +270,46 @@ class LiveJoin:
 
     # --- the engine ---
 
-    def engine_for(self, tables: dict[int, pa.Table]) -> BoundJoin:
-        """The engine for these batches: the one there is, or a new one where a side becomes known."""
+    def engine_for(self, tables: dict[int, pa.Table], unit: str | None = None) -> BoundJoin:
+        """The engine for these batches: the present one, or a new one if a side becomes known.
+
+        Its unit of time is not coarser than ``unit``, nor than that of the present engine.
+        """
         came = [tables[i].schema if i in tables else None for i in range(2)]
         schemas = [c if s.schema is None else s.schema for s, c in zip(self.sides, came, strict=True)]
         left, right = self._both(schemas)
         complete = left is not None and right is not None
-        if self.engine is not None and (self.complete or not complete):
+        if self.engine is not None and (self.complete or not (complete or unit)):
             return self.engine
         if complete:
             self._columns(left, right)  # a clash of names is an error before any row
-        bound = self._bound(left, right)
+        present = None if self.engine is None else self.engine.bound.time
+        if present is not None and present.unit is not None:
+            unit = finer(unit or present.unit, present.unit)
+        bound = self._bound(left, right, unit)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
         engine = BoundJoin(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
         if self.engine is not None:
-            times = (bound.time, self.engine.bound.time)
-            finer = 1 if times[0] is None or times[1] is None else times[0].finer_than(times[1])
+            ticks = 1 if bound.time is None or present is None else bound.time.ticks_in(present)
             unseen = [self.unseen(side, *positions) for side, positions in enumerate(self.positions)]
-            engine.load(self.engine.state(), self.stores, unseen, finer)
-            engine.check_promises()
+            engine.load(scaled_state(read_state(self.engine.native), ticks), self.stores, unseen)
         return engine
 
     def unseen(self, side: int, first: int, after: int) -> NDArray[np.bool_]:
         """Which of the rows at these positions no arrival may meet. Cost: O(positions)."""
         return self._running().native.unseen(side, first, after).view(np.bool_)
 
-    def _promised_again(self, engine: BoundJoin) -> list[pa.Table]:
-        """Repeat promises to an engine that counts time in a finer unit: they were rounded down before."""
-        if self.engine is None or engine is self.engine or engine.bound.time == self.engine.bound.time:
-            return []
-        results = []
-        for side, promised in enumerate(engine.promised):
-            if promised is not None:
-                idle = read_state(engine.native)[SIDES[side]]["idle"]
-                engine.advance(promised, side)
-                results.append(self._moved(engine))
-                if idle:  # a promise wakes a side, this one is none that came now
-                    engine.native.idle(side)
-                    results.append(self._moved(engine))
-        return results
-
-    def _bound(self, left: pa.Schema | None, right: pa.Schema | None) -> BoundSpec:
+    def _bound(self, left: pa.Schema | None, right: pa.Schema | None, unit: str | None) -> BoundSpec:
         """The spec bound to the columns; those of a side that is not known yet are guessed."""
         if left is not None and right is not None:
-            return bind(self.spec, left, right)
+            return bind(self.spec, left, right, unit)
         known, side = (right, 1) if left is None else (left, 0)
 
         def guessed(wide: bool) -> BoundSpec:
-            schemas = [known, self._guess(known, side, wide)]
-            return bind(self.spec, *(schemas if side == 0 else schemas[::-1]))
+            guess = self._guess(known, side, wide)
+            left, right = (known, guess) if side == 0 else (guess, known)
+            return bind(self.spec, left, right, unit)
 
         try:
             return guessed(False)

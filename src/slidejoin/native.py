@@ -107,9 +107,14 @@ def read_state(join: _core.NativeJoin) -> dict[str, Any]:
     return _with_times(join.state(), lambda time: time[0] << 64 | time[1])
 
 
-def native_state(state: dict[str, Any], finer: int = 1) -> dict[str, Any]:
-    """The same in the core's spelling, with times in a unit that is so many times finer."""
-    return _with_times(state, lambda time: (time * finer >> 64, time * finer & (2**64 - 1)))
+def scaled_state(state: dict[str, Any], ticks: int) -> dict[str, Any]:
+    """The same with times multiplied by ``ticks``: in a unit that is so many times finer."""
+    return _with_times(state, lambda time: time * ticks)
+
+
+def native_state(state: dict[str, Any]) -> dict[str, Any]:
+    """The same as the core takes it."""
+    return _with_times(state, lambda time: (time >> 64, time & (2**64 - 1)))
 
 
 def _with_times(state: dict[str, Any], spelled: Callable[[Any], Any]) -> dict[str, Any]:

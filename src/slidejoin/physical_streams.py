@@ -65,7 +65,7 @@ class PhysicalStreams:
         order, before = self.order, (self.order, self.clock)
         if self.clock is not None and clock != self.clock:
             order = copy(order)  # so that a refused batch leaves the unit as it was
-            order.rescale(clock.finer_than(self.clock))
+            order.rescale(clock.ticks_in(self.clock))
         silent = [] if idle_after is None else self._silent(now, idle_after, (side, name))
         self.order, self.clock = order, clock
         results = []
@@ -105,15 +105,15 @@ class PhysicalStreams:
         return self._commit(self.order.finish_all(), join)
 
     def refuse_waiting(self, sides: tuple[int, ...], to: Any) -> None:
-        """Raise where a promise would make rows late that wait here."""
+        """Raise UsageError if a promise would make rows late that wait here."""
         if self.clock is None:
             return
         number = self.clock.to_number(to)
         for side in sides:
-            waiting = self.order.waiting_up_to(side, number)
+            waiting = self.order.waiting_before(side, number)
             if waiting:
                 raise UsageError(
-                    f"{waiting} rows of {SIDES[side]} up to {to} wait for other sources and would come too "
+                    f"{waiting} rows of {SIDES[side]} before {to} wait for other sources and would become "
                     "late; finish those sources or declare them idle first"
                 )
 

@@ -282,7 +282,7 @@ class ReferenceJoin:
             raise ValueError(f"timestamp {ts} after {max(self._greatest_ts)}; it must not decrease")
         if isinstance(self._window, Interval) and ts is not None:
             self._idle[side] = False
-            if ts <= self._watermark:
+            if ts < self._watermark:
                 self._late_count[side] += 1
                 if self._window.late == "return":
                     self._late[side].append(Arrival(side, key, ts, store))
@@ -298,7 +298,7 @@ class ReferenceJoin:
         return results + self._newly_final()
 
     def advance(self, to: int, side: int | None = None) -> list[Result]:
-        """Promise that no row with `ts <= to` comes any more, on one side or on both."""
+        """Promise that no row with `ts < to` comes any more, on one side or on both."""
         self._refuse_after_finish()
         self._refuse_without_watermark()
         for each in self._sides if side is None else (self._checked(side),):
@@ -397,7 +397,7 @@ class ReferenceJoin:
             case Within(duration, "self"):
                 return self._greatest_ts[side] > row.time + duration
             case Interval(before, after):
-                return row.time + (after if role == LEFT else before) <= self._watermark
+                return row.time + (after if role == LEFT else before) < self._watermark
         raise AssertionError(f"unknown window {self._window!r}")
 
     def _is_gone(self, row: _Row, side: int) -> bool:

@@ -188,8 +188,8 @@ def interval(
         Name of the timestamp column, or of the left and the right one.
     lateness : int, str or timedelta, optional
         How far behind the latest timestamp of its side a tuple may arrive. The watermark is the least over
-        both sides of (latest timestamp - lateness); tuples at or before it are late. ``None``: only
-        ``advance`` moves the watermark.
+        both sides of (latest timestamp - lateness); tuples before it are late. ``0`` is for sides that are
+        in order, ties allowed. ``None``: only ``advance`` moves the watermark.
     late : {"drop", "return"}
         Late tuples are dropped and counted; with ``"return"`` they are also kept for ``take_late``.
     idle_after : str or timedelta, optional

@@ -211,7 +211,7 @@ class WindowJoin:
             return Source(self, SIDES.index(side), name)
 
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
-        """Promise that no row with a timestamp up to ``to`` comes any more, on one side or on both.
+        """Promise that no row with a timestamp before ``to`` comes any more, on one side or on both.
 
         Moves the watermark of an ``interval`` window. Returns the rows that became final.
         """

@@ -253,23 +253,23 @@ def test_interval_a_left_row_waits_for_after_and_a_right_row_for_before():
     run = Run("full", event(3, 7))
     run.left("a", 1, 10)
     run.right("x", 2, 10)
-    assert [run.advance(to) for to in (12, 13, 16, 17)] == [[], ["-x"], [], ["a-"]]
+    assert [run.advance(to) for to in (13, 14, 17, 18)] == [[], ["-x"], [], ["a-"]]
     assert run.finish() == []
 
 
 def test_interval_rows_move_the_watermark_and_make_rows_final():
     run = Run("left", event(5, 5, lateness=2))
     assert [run.left("a", 1, 10), run.left("b", 2, 30)] == [[], []]  # the right side holds it back
-    assert run.right("x", 9, 16) == []
-    assert run.right("y", 9, 17) == ["a-"]  # 15 = 10 + 5
+    assert run.right("x", 9, 17) == []  # watermark 15 = 10 + 5
+    assert run.right("y", 9, 18) == ["a-"]
 
 
 def test_interval_the_slower_side_decides():
     run = Run("left", event(5, 5))
     run.left("a", 1, 10)
-    assert run.advance(15, "left") == []
-    assert run.advance(14, "right") == []
-    assert run.advance(15, "right") == ["a-"]
+    assert run.advance(16, "left") == []
+    assert run.advance(15, "right") == []
+    assert run.advance(16, "right") == ["a-"]
 
 
 def test_interval_one_advance_of_both_sides_is_one_step():
@@ -290,14 +290,14 @@ def test_interval_silence_makes_rows_final_before_the_batch_arrives():
     assert run.push("left", ("a", 1, 100), ("b", 2, 110)) == []  # the watermark is 96
     now += 5
     assert run.push("right") == ["a-", "-x"]  # right is silent for 10, left is not: 110
-    assert run.left("c", 2, 115) == ["b-"]
+    assert run.left("c", 2, 116) == ["b-"]
 
 
 def test_interval_a_row_may_be_final_when_it_arrives():
     """With a negative bound a partner must have come already."""
     run = Run("left", event(5, -3))
     run.push("right", ("x", 1, 9))
-    run.advance(10)
+    run.advance(11)
     assert run.left("a", 1, 12) == ["ax"]
     assert run.left("b", 2, 13) == ["b-"]  # 13 - 3 = 10
     assert run.left("c", 2, 14) == []
@@ -315,7 +315,7 @@ def test_interval_any_order_of_arrival():
 def test_a_late_row_appears_in_no_join_type(how):
     run = Run(how, event(5, 5, late="return"))
     run.advance(10)
-    assert [run.left("a", 1, 10), run.right("x", 1, 10), run.left("b", None, 9)] == [[], [], []]
+    assert [run.left("a", 1, 9), run.right("x", 1, 9), run.left("b", None, 8)] == [[], [], []]
     assert run.left("c", 1, 3, store=False) == []
     assert run.finish() == []
     assert run.stats("late_left", "late_right", "rows_left", "matches") == (3, 1, 0, 0)
@@ -525,15 +525,16 @@ def test_a_probe_moves_time():
     interval = Run("left", event(5, 5, lateness=0))
     interval.left("a", 1, 10)
     interval.right("x", 9, 12, store=False)
-    assert interval.left("b", 9, 15, store=False) == ["b-"]
-    assert interval.right("y", 9, 15, store=False) == ["a-"]
-    assert interval.stats("watermark", "stored_left", "stored_right") == (15, 0, 0)
+    assert interval.left("b", 9, 16, store=False) == ["b-"]
+    assert interval.right("y", 9, 15, store=False) == []
+    assert interval.right("z", 9, 16, store=False) == ["a-"]
+    assert interval.stats("watermark", "stored_left", "stored_right") == (16, 0, 0)
 
 
 def test_a_probe_may_be_late():
     run = Run("full", event(5, 5, late="return"))
     run.advance(10)
-    assert run.left("a", 1, 10, store=False) == []
+    assert run.left("a", 1, 9, store=False) == []
     assert run.stats("late_left", "rows_left") == (1, 0)
     assert run.join.take_late("left")["left"].to_pylist() == ["a"]
 

@@ -197,8 +197,9 @@ class Run:
             self.values[side].append(key if label is None else label)
         return self.named(results)
 
-    def advance(self, to: int) -> list[tuple[Any, Any]]:
-        return self.named(self.engine.advance(to))
+    def watermark(self, at: int) -> list[tuple[Any, Any]]:
+        """What other systems call this watermark: nothing at or before it comes any more."""
+        return self.named(self.engine.advance(at + 1))
 
     def finish(self) -> list[tuple[Any, Any]]:
         return self.named(self.engine.finish())
@@ -277,7 +278,7 @@ def test_3_rows_kept_as_the_watermark_moves(start):
     run.times(RIGHT, *range(1, 6))
     kept = []
     for watermark in (1, 4, 6):
-        run.engine.advance(watermark)
+        run.watermark(watermark)
         kept.append(run.stored())
     assert kept == [(4, 5), (1, 2), (0, 0)]
 
@@ -294,7 +295,7 @@ def test_4_restart_loses_and_repeats_nothing(start, form):
 
 def test_5_late_rows_meet_nobody(start):
     run = start(event_time(-1, 1))
-    run.engine.advance(3)
+    run.watermark(3)
     assert run.times(LEFT, 1) + run.times(RIGHT, 2) == []
     assert run.late() == (1, 1)
     assert run.times(LEFT, 4, 5) + run.times(RIGHT, 4, 5) == [(4, 4), (5, 4), (4, 5), (5, 5)]
@@ -304,7 +305,7 @@ def test_5_late_rows_meet_nobody(start):
 def test_6_disorder_between_watermarks(start):
     run = start(event_time(-1, 1))
     pairs = run.times(LEFT, 5, 1, 4, 3, 2) + run.times(RIGHT, 2, 1, 3, 4, 5)
-    run.engine.advance(5)
+    run.watermark(5)
     pairs += run.times(LEFT, 9, 8, 7, 6) + run.times(RIGHT, 8, 7, 9, 6)
     assert sorted(pairs) == near(range(1, 10), range(1, 10), -1, 1)
     assert len(pairs) == 25
@@ -317,13 +318,13 @@ def test_7_asymmetric_bounds_and_late_rows(start):
     run.times(RIGHT, 60)
     assert run.times(LEFT, 49, 50, 65, 66) == [(50, 60), (65, 60)]
 
-    run.engine.advance(30)
+    run.watermark(30)
     assert run.times(LEFT, 30) == []
     assert run.late() == (1, 0)
     assert run.times(LEFT, 31) == [(31, 26), (31, 30), (31, 31)]
 
     assert run.times(RIGHT, 80) == []
-    run.engine.advance(46)
+    run.watermark(46)
     assert run.times(RIGHT, 46) == []
     assert run.late() == (1, 1)
     assert run.times(RIGHT, 50) == [(49, 50), (50, 50)]
@@ -392,7 +393,7 @@ def test_1_and_2_in_every_join_type(start, case, arrivals, form, how):
 @pytest.mark.parametrize("how", TYPES)
 def test_5_late_rows_are_in_no_join_type(start, how):
     run = start(replace(event_time(-1, 1), how=how))
-    run.advance(3)
+    run.watermark(3)
     assert run.times(LEFT, 1) + run.times(RIGHT, 2) == []
     assert run.finish() == []
     assert run.late() == (1, 1)
@@ -405,11 +406,11 @@ def test_7_as_a_full_join(start):
     assert run.times(RIGHT, 14, 15, 25, 26, 30, 31) == [(20, t) for t in (15, 25, 26, 30)]
     run.times(RIGHT, 60)
     run.times(LEFT, 49, 50, 65, 66)
-    assert run.advance(18) == []
-    assert run.advance(30) == [(None, 14)]
+    assert run.watermark(18) == []
+    assert run.watermark(30) == [(None, 14)]
     assert run.times(LEFT, 30, 31) == [(31, 26), (31, 30), (31, 31)]
     run.times(RIGHT, 80)
-    assert run.advance(46) == []
+    assert run.watermark(46) == []
     assert run.times(RIGHT, 46, 50) == [(49, 50), (50, 50)]
     assert run.finish() == [(66, None), (None, 80)]
 

@@ -231,13 +231,13 @@ class TestPositions:
     def test_a_late_row_takes_no_position(self):
         join = ReferenceJoin(always, Interval(100, 100))
         join.advance(10)
-        assert fed(join, (LEFT, 0, 10), (LEFT, 0, 11), (RIGHT, 0, 12)) == [[], [], [(0, 0)]]
+        assert fed(join, (LEFT, 0, 9), (LEFT, 0, 10), (RIGHT, 0, 12)) == [[], [], [(0, 0)]]
 
     @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti"])
     def test_a_late_row_appears_in_no_join_type(self, how):
         join = ReferenceJoin(always, Interval(100, 100), how)
         join.advance(10)
-        assert fed(join, (LEFT, 0, 10), (RIGHT, 0, 9), (LEFT, None, 8)) == [[], [], []]
+        assert fed(join, (LEFT, 0, 9), (RIGHT, 0, 9), (LEFT, None, 8)) == [[], [], []]
         assert join.finish() == []
 
     def test_nothing_is_deduplicated(self):
@@ -348,14 +348,29 @@ class TestInterval:
     def test_the_watermark_moves_after_every_row(self):
         join = ReferenceJoin(always, Interval(50, 50, lateness=0))
         assert fed(join, (LEFT, 0, 10), (RIGHT, 0, 10)) == [[], [(0, 0)]]
-        fed(join, (RIGHT, 0, 10), (LEFT, 0, 10))
+        fed(join, (RIGHT, 0, 9), (LEFT, 0, 9))
         assert (join.stats["late_left"], join.stats["late_right"]) == (1, 1)
 
-    def test_a_row_is_late_up_to_and_including_the_watermark(self):
+    def test_a_row_is_late_before_the_watermark(self):
         join = ReferenceJoin(always, Interval(5, 5))
         join.advance(10)
         fed(join, (LEFT, 0, 9), (LEFT, 0, 10), (LEFT, 0, 11))
-        assert (join.stats["late_left"], join.stats["rows_left"]) == (2, 1)
+        assert (join.stats["late_left"], join.stats["rows_left"]) == (1, 2)
+
+    @pytest.mark.parametrize("lateness", [0, 3])
+    def test_a_row_exactly_the_lateness_behind_is_in_time(self, lateness):
+        join = ReferenceJoin(always, Interval(0, 0, lateness=lateness))
+        fed(join, (LEFT, 0, 10), (RIGHT, 0, 10))
+        assert fed(join, (LEFT, 0, 10 - lateness), (RIGHT, 0, 10 - lateness))[1][-1] == (1, 1)
+        fed(join, (LEFT, 0, 9 - lateness), (RIGHT, 0, 9 - lateness))
+        assert (join.stats["late_left"], join.stats["late_right"]) == (1, 1)
+
+    def test_without_lateness_ties_of_a_stream_in_order_all_meet(self):
+        join = ReferenceJoin(always, Interval(0, 0, lateness=0))
+        for side in (LEFT, RIGHT, RIGHT, LEFT, LEFT):
+            join.push(side, 0, 10)
+        assert (join.stats["matches"], join.stats["late_left"], join.stats["late_right"]) == (6, 0, 0)
+        assert stored(join) == (3, 2)
 
     def test_the_watermark_never_goes_back(self):
         join = ReferenceJoin(always, Interval(5, 5))
@@ -383,10 +398,10 @@ class TestInterval:
         join = ReferenceJoin(less(), Interval(before=3, after=7))
         fed(join, (LEFT, 9, 10), (RIGHT, 1, 10))
         kept = {}
-        for to in (12, 13, 16, 17):
+        for to in (13, 14, 17, 18):
             join.advance(to)
             kept[to] = stored(join)
-        assert kept == {12: (1, 1), 13: (1, 0), 16: (1, 0), 17: (0, 0)}
+        assert kept == {13: (1, 1), 14: (1, 0), 17: (1, 0), 18: (0, 0)}
 
     def test_a_side_without_rows_holds_the_watermark_back(self):
         join = ReferenceJoin(always, Interval(5, 5, lateness=0))
@@ -397,10 +412,10 @@ class TestInterval:
     def test_advance_releases_one_side_or_both(self):
         join = ReferenceJoin(always, Interval(5, 5, lateness=0), how="left")
         fed(join, (LEFT, 0, 10), (LEFT, 0, 1000))
-        assert join.advance(14, side=RIGHT) == []
-        assert join.advance(15, side=RIGHT) == [(0, None)]
-        assert join.stats["watermark"] == 15
-        assert join.advance(1005) == [(1, None)]
+        assert join.advance(15, side=RIGHT) == []
+        assert join.advance(16, side=RIGHT) == [(0, None)]
+        assert join.stats["watermark"] == 16
+        assert join.advance(1006) == [(1, None)]
 
     def test_advance_is_not_reduced_by_the_lateness(self):
         join = ReferenceJoin(always, Interval(5, 5, lateness=100))
@@ -514,7 +529,7 @@ class TestSelfJoin:
         join = ReferenceJoin(always, Interval(2, 7, lateness=0), self_join=True)
         join.push(LEFT, 0, 10)
         assert join.stats["watermark"] == 10
-        fed(join, (LEFT, 0, 13), (LEFT, 0, 17))
+        fed(join, (LEFT, 0, 13), (LEFT, 0, 18))
         # 10 is gone; 13 can no longer be a right row, but still a left one.
         assert stored(join) == (2, 0)
 
@@ -544,7 +559,9 @@ class TestOrder:
         join = ReferenceJoin(equal(), Interval(0, 0, lateness=0), how="full")
         fed(join, (LEFT, 1, 10), (LEFT, 2, 12))
         assert join.push(RIGHT, 1, 10) == [(0, 0)]
-        assert join.push(RIGHT, 3, 12) == [(1, None), (None, 1)]
+        assert join.push(RIGHT, 3, 12) == []
+        join.push(LEFT, 4, 20)
+        assert join.push(RIGHT, None, 14) == [(1, None), (None, 1), (None, 2)]
 
     def test_agreement_is_as_strict_as_the_order(self):
         expected = [[(0, 0), (1, 0), (2, None), (3, None)], [], [(4, 1)]]
@@ -733,7 +750,7 @@ class TestOuterSemiAnti:
     def test_interval_when_the_row_is_forgotten(self):
         join = ReferenceJoin(equal(), Interval(before=3, after=7), how="full")
         fed(join, (LEFT, 1, 10), (RIGHT, 2, 10))
-        assert [join.advance(to) for to in (12, 13, 16, 17)] == [[], [(None, 0)], [], [(0, None)]]
+        assert [join.advance(to) for to in (13, 14, 17, 18)] == [[], [(None, 0)], [], [(0, None)]]
 
     def test_a_matched_row_never_comes_out_unmatched(self):
         join = ReferenceJoin(equal(), Rows(1, 1), how="full")
@@ -822,7 +839,7 @@ class TestCounters:
     def test_rows_counts_the_admitted_and_late_the_others(self):
         join = ReferenceJoin(equal(), Interval(5, 5))
         join.advance(10)
-        fed(join, (LEFT, 1, 5), (LEFT, 1, 15), (LEFT, None, 15), (RIGHT, 1, 10), (RIGHT, 1, 11))
+        fed(join, (LEFT, 1, 5), (LEFT, 1, 15), (LEFT, None, 15), (RIGHT, 1, 9), (RIGHT, 1, 10))
         assert join.stats == {
             "rows_left": 2,
             "rows_right": 1,

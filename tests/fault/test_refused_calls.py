@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -39,25 +40,34 @@ def test_a_refused_batch_does_not_end_a_silence():
     assert join.finish()["id"].to_pylist() == [0, 1]
 
 
-def test_a_promise_that_does_not_fit_the_units_of_the_other_side():
-    """The batch that would make time finer is refused, and leaves time as it was."""
+def test_a_promise_beyond_the_units_of_the_other_side():
+    """A promise in seconds holds also where it is too far away for the nanoseconds of the other side."""
 
-    def ending(refused):
+    def ending(unit):
         window = sj.interval("10s", "20s", time="ts", lateness="0s")
         join = sj.WindowJoin(sj.equal("id"), window, how="left")
         join.push(left=rows([70, 100]))
         join.advance(pa.scalar(50, S), "left")
         join.advance(pa.scalar(FAR, S), "right")
-        if refused:
-            with pytest.raises(sj.SchemaError, match="does not fit 64 bits of ns"):
-                join.push(right=rows([95], NS, [1]))
-        join.push(right=rows([95], S, [1]))
-        return join.stats, join.finish().to_pylist()
+        join.push(right=rows([95], unit, [1]))
+        join = sj.WindowJoin.restore(join.snapshot())
+        return {**join.stats, "memory_bytes": 0}, join.finish()["id"].to_pylist()
 
-    (stats, result), (expected_stats, expected) = ending(True), ending(False)
-    assert result == expected
-    assert stats == expected_stats
-    assert stats["late_right"] == 1
+    assert ending(NS) == ending(S)
+    assert ending(S)[0]["late_right"] == 1
+
+
+def test_a_promise_whose_unit_the_rows_do_not_fit():
+    """While a side is not known, a promise is kept exactly; one that cannot be is refused."""
+    join = sj.WindowJoin(sj.equal("id"), sj.interval("10s", "20s", time="ts"))
+    join.push(left=rows([FAR]))
+    before = join.stats
+    with pytest.raises(sj.SchemaError, match="does not fit 64 bits of ns"):
+        join.advance(pa.scalar(1, NS))
+    assert join.stats == before
+    join.push(right=rows([0], S).slice(0, 0))
+    join.advance(pa.scalar(10**9 + 1, NS))  # both sides count seconds: 2
+    assert join.stats["watermark"] == datetime(1970, 1, 1, 0, 0, 2)
 
 
 def test_a_finer_unit_does_not_wake_a_silent_side():

@@ -216,7 +216,7 @@ class Recovery(Machine):
     @precondition(lambda self: self.is_event() and any(self.known) and self.clock.unit > 1)
     @rule(back=st.integers(-3000, 9000), side=st.sampled_from([None, 0, 1]))
     def advance_finely(self, back, side):
-        """Before the finer side is known, a promise is rounded down; later it means all that it said."""
+        """A promise is kept exactly while the finer side is not known."""
         side = None if self.spec.self_join else side
         to = max(self.clock.now - back * self.clock.unit // 1000, 0)
         wanted = self.model.advance(to, side)
@@ -323,7 +323,7 @@ def test_a_promise_in_parts_of_a_unit_means_all_it_said_after_a_restore(again):
     join.push(left=at("ms", 60))
     join.advance(pa.scalar(51_793, pa.timestamp("us")))
     join = again(join)
-    join.push(right=at("us", 51_793, 51_794))  # the first is late, the second is not
+    join.push(right=at("us", 51_792, 51_793))  # the first is late, the second is not
     assert (join.stats["late_right"], join.stats["rows_right"]) == (1, 1)
     assert join.stats["watermark"].microsecond == 51_793
 

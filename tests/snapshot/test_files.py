@@ -2,6 +2,7 @@
 
 Each was written by ``write`` at the version in its name, with the results of the steps that follow beside it
 as JSON. Files are never regenerated: a new format adds files of its own, the old ones stay and must be read.
+The results of version 1 follow today's rule for rows at the watermark; its other counters stay as they were.
 """
 
 import json
@@ -134,6 +135,11 @@ def go_on(join, steps):
     return found
 
 
+def results(found):
+    """The steps without the counters, in which version 1 forgot a row one tick earlier."""
+    return [{key: value for key, value in step.items() if key != "before"} for step in found]
+
+
 def write(version):
     """Write the files of a version; called once for each, when it is made."""
     for name, (make, steps) in CASES.items():
@@ -165,7 +171,7 @@ def test_files_go_on(version, name, index):
     again = sj.WindowJoin.restore(restored.snapshot())
     assert go_on(restored, steps) == expected
     assert go_on(again, steps) == expected
-    assert go_on(make(), steps) == expected  # a join that never stopped
+    assert results(go_on(make(), steps)) == results(expected)  # a join that never stopped
     assert sum(len(step["rows"]) for step in expected) >= 4, "it says something"
 
 
@@ -176,7 +182,7 @@ def test_increments_go_on(version):
     head = (folder / "head").read_bytes()
     chunks = {name: (folder / name).read_bytes() for name in expected["chunks"]}
     assert go_on(sj.WindowJoin.restore(head, chunks=chunks), INCREMENTS) == expected["future"]
-    assert go_on(increments()[0], INCREMENTS) == expected["future"]
+    assert results(go_on(increments()[0], INCREMENTS)) == results(expected["future"])
     restored = sj.WindowJoin.restore(head, chunks=chunks)
     restored.push(right=seconds([1], 12))
     new = restored.snapshot_since(expected["token"])  # only what is new, of chunks that the old head had

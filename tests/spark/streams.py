@@ -207,7 +207,7 @@ def embedded(
     delays: tuple[int, int] = (3000, 3000),
     suffixes: tuple[str, str] = ("", "_right"),
 ) -> Truth:
-    """The embedded join, moved where Spark moves its watermark. Delays are in ms."""
+    """The embedded join, advanced to the microsecond after Spark's watermark. Delays are in ms."""
     interval = as_interval(window)
     join = sj.WindowJoin(on, interval, how, schemas=streams.schemas, suffixes=suffixes)
     names = (interval.time, interval.time) if isinstance(interval.time, str) else interval.time
@@ -215,7 +215,7 @@ def embedded(
     tables, stats = [], []
     for number, mark in enumerate(watermarks(streams, delays, names)):
         if mark > 0:
-            tables.append(join.advance(pa.scalar(mark, type_)))
+            tables.append(join.advance(pa.scalar(mark + 1, type_)))
         if number < len(streams.left):
             tables += [join.push(left=streams.left[number]), join.push(right=streams.right[number])]
         stats.append(join.stats)
@@ -251,7 +251,7 @@ def brute_force(
     found: list[reference.Result] = []
     for number, mark in enumerate(watermarks(streams, delays)):
         if mark > 0:
-            found += join.advance(mark)
+            found += join.advance(mark + 1)
         for side, tables in enumerate(streams.sides if number < len(streams.left) else ()):
             table = tables[number]
             stamps = table["ts"].cast(pa.int64()).to_pylist()

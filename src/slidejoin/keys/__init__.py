@@ -107,8 +107,10 @@ class BoundSpec:
     time: BoundTime | None
 
 
-def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> BoundSpec:
-    """Bind a join to the columns of two schemas; raises SchemaError where they do not fit.
+def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema, unit: str | None = None) -> BoundSpec:
+    """Bind a join to the columns of two schemas; raises SchemaError if they do not fit.
+
+    Times are counted in a unit that is not coarser than ``unit``.
 
     Examples
     --------
@@ -125,8 +127,8 @@ def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema) -> BoundSpec:
     )
     time = None
     if not isinstance(spec.window, Rows) and spec.time is not None:
-        names = spec.time
-        time = bind_time(spec.window, names, column_type(left, 0, names[0]), column_type(right, 1, names[1]))
+        types = [column_type(schema, side, spec.time[side]) for side, schema in enumerate((left, right))]
+        time = bind_time(spec.window, spec.time, types[0], types[1], unit)
     return BoundSpec(spec, keys, time)
 
 

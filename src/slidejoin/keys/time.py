@@ -47,17 +47,24 @@ class BoundTime:
         return integers(find(table, side, name, self.type), where, self._tick, np.dtype(np.int64), limit)
 
     def to_number(self, value: object) -> int:
-        """A point in time in the unit, rounded down; one of another kind than the columns: SchemaError."""
-        number = math.floor(self.to_instant(value) / self._tick)
+        """A point in time in the unit, rounded up: a timestamp is before the one iff it is before the other.
+
+        Raises SchemaError if it is of another kind than the columns.
+        """
+        number = math.ceil(self._to_instant(value) / self._tick)
         if not _INT64.min <= number <= _INT64.max:
-            came = f"{value} ns since 1970" if isinstance(value, Fraction) else repr(value)
-            raise SchemaError(f"advance to {came} does not fit 64 bits of {self.unit or 'time'}")
+            raise SchemaError(f"advance to {value!r} does not fit 64 bits of {self.unit or 'time'}")
         return number
 
-    def to_instant(self, value: object) -> Fraction:
+    def unit_for(self, value: object) -> str | None:
+        """The coarsest unit in which a point in time is a whole number, or ns if it is finer still."""
+        if self.unit is None:
+            return None
+        instant = self._to_instant(value)
+        return next((unit for unit, per in NANOSECONDS.items() if instant % per == 0), "ns")
+
+    def _to_instant(self, value: object) -> Fraction:
         """A point in time exactly: in nanoseconds, or the number itself for integers."""
-        if isinstance(value, Fraction):  # has been here before
-            return value
         kind, instant = _instant(value)
         mine = str(family(self.type))
         if instant is None or (kind != mine and (kind, mine) != ("naive timestamp", "date")):
@@ -67,8 +74,8 @@ class BoundTime:
             )
         return instant
 
-    def finer_than(self, other: "BoundTime") -> int:
-        """How many of this unit one unit of a coarser one is."""
+    def ticks_in(self, other: "BoundTime") -> int:
+        """How many of this unit make one unit of ``other``, which is not finer."""
         ratio = other._tick / self._tick
         assert ratio.denominator == 1, "units of time only become finer"
         return ratio.numerator
@@ -103,9 +110,13 @@ _WANTED = {
 
 
 def bind_time(
-    window: Within | Interval, names: tuple[str, str], left: pa.DataType, right: pa.DataType
+    window: Within | Interval,
+    names: tuple[str, str],
+    left: pa.DataType,
+    right: pa.DataType,
+    unit: str | None = None,
 ) -> BoundTime:
-    """Bind a window to the types of its timestamp columns."""
+    """Bind a window to the types of its timestamp columns, in a unit that is not coarser than ``unit``."""
     pair = described(names[0], left, names[1], right)
     for type_ in (left, right):
         if family(type_) not in _FAMILIES:
@@ -119,9 +130,9 @@ def bind_time(
     else:
         duration, before, after, lateness = 0, window.before, window.after, window.lateness
     needed = (duration, before, after, lateness or 0)
-    unit = None
     scale = 1
     if family(common) == "integer":
+        unit = None
         if window.timed:
             shown = format_duration(max(needed))
             raise SchemaError(
@@ -134,7 +145,7 @@ def bind_time(
                 f"{pair} have a unit, but the window's {max(needed)} is a plain number; "
                 f"give it a unit, such as '{max(needed)}s'"
             )
-        finest = min(tick(decoded(left)), tick(decoded(right)))
+        finest = min(tick(decoded(left)), tick(decoded(right)), Fraction(NANOSECONDS[unit or "s"]))
         unit, scale = next(
             (unit, per)
             for unit, per in NANOSECONDS.items()

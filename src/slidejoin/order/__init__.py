@@ -216,11 +216,11 @@ class Order:
         """The number of rows that wait. Cost: O(batches waiting), as for ``nbytes``."""
         return sum(len(batch) for batch in self._batches())
 
-    def waiting_up_to(self, side: int, time: int) -> int:
-        """The number of rows of a side that wait and have a time up to this one. Cost: O(batches waiting)."""
-        place = (time, (2, ""))  # after all sources
+    def waiting_before(self, side: int, time: int) -> int:
+        """The number of rows of a side that wait and have an earlier time. Cost: O(batches waiting)."""
+        place = (time, (-1, ""))  # before all sources
         return sum(
-            batch.up_to(place, key, including=True)
+            batch.up_to(place, key, including=False)
             for key, queue in self._queues.items()
             for batch in queue
             if key[0] == side

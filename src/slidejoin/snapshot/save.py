@@ -8,6 +8,7 @@ snapshot is a head with one chunk a side; increments write new rows, and name th
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,9 @@ from slidejoin.atomic_file import write_file
 from slidejoin.errors import Error, StateError, UsageError
 from slidejoin.index import check_index
 from slidejoin.keys.extract import SIDES
+from slidejoin.keys.types import NANOSECONDS
 from slidejoin.live import LiveJoin
+from slidejoin.native import scaled_state
 from slidejoin.physical_streams import PhysicalStreams
 from slidejoin.result import RowStore, result_table
 from slidejoin.snapshot import binary
@@ -234,10 +237,10 @@ def _has_bytes(data: Data) -> bool:
 def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
     """Take up the rows and the engine's state."""
     saved = head.meta["engine"]
-    if len(saved["promised"]) != 2 or not all(p is None or _PROMISE.fullmatch(p) for p in saved["promised"]):
-        raise StateError(f"the snapshot contradicts itself: promises {saved['promised']!r}")
+    if head.version == 1:
+        saved = _from_version_1(live, saved)
     if live.unequal > _count(saved["native"]["matches"]):
-        raise StateError("the snapshot contradicts itself: more candidates were none than there were")
+        raise StateError("the snapshot contradicts itself: more rejected candidates than candidates")
     unseen: list[NDArray[np.bool_]] = []
     for i, name in enumerate(SIDES):
         native = saved["native"][name]
@@ -258,9 +261,37 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
                 raise StateError(f"late rows of {name} have other columns")
             live.late[i].append(late)
         unseen.append(flags)
-    engine = live.engine_for({})
-    engine.load(saved, live.stores, unseen)
+    engine = live.engine_for({}, saved["unit"])
+    if engine.state()["unit"] != saved["unit"]:
+        raise StateError(f"the snapshot contradicts itself: its times are in {saved['unit']!r}")
+    engine.load(saved["native"], live.stores, unseen)
     live.engine = engine
+
+
+def _from_version_1(live: LiveJoin, saved: dict[str, Any]) -> dict[str, Any]:
+    """The state of an engine as version 1 wrote it, in which a row at the watermark was late.
+
+    Its promises were exact and could be finer than the unit of its times, if a side was not known yet.
+    """
+    promises = saved["promised"]
+    if len(promises) != 2 or not all(p is None or _PROMISE.fullmatch(p) for p in promises):
+        raise StateError(f"the snapshot contradicts itself: promises {promises!r}")
+    before = live.engine_for({}).bound.time
+    if before is None:
+        return {"native": saved["native"], "unit": None}
+    now = before if live.complete else live.engine_for({}, before.unit and "ns").bound.time
+    assert now is not None
+    tick = NANOSECONDS[now.unit] if now.unit else 1
+    native = scaled_state(saved["native"], now.ticks_in(before))
+    if native["watermark"] is not None:
+        native["watermark"] += 1
+    for name, promise in zip(SIDES, promises, strict=True):
+        if promise is not None:  # rows alone move the progress as before
+            native[name]["progress"] = max(native[name]["progress"], Fraction(promise) // tick + 1)
+    active = [native[name]["progress"] for name in SIDES if not native[name]["idle"]]
+    if not live.complete and active and None not in active:
+        native["watermark"] = max(native["watermark"], min(active))
+    return {"native": native, "unit": now.unit}
 
 
 def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.bool_]:

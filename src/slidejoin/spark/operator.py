@@ -195,7 +195,8 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         return table.filter(pa.array(routing.first_groups(table, side) == group))
 
     def _instant(self, watermark: int) -> pa.Scalar:
-        return pa.scalar(watermark * 1000, self._recipe.schemas[0].field(self._recipe.time.left).type)
+        """The time behind Spark's watermark, at which a row is still late: one microsecond after it."""
+        return pa.scalar(watermark * 1000 + 1, self._recipe.schemas[0].field(self._recipe.time.left).type)
 
     def _read(self) -> Kept | None:
         """The state of a group; that of another join is refused, in whichever task meets it first."""
