@@ -17,6 +17,7 @@ from benchmarks.foundation import Answer
 from benchmarks.measure import alternate, rates
 from benchmarks.report import Result, measured
 from benchmarks.workload import Workload
+from slidejoin.join_type import How
 from slidejoin.predicate import Predicate
 from slidejoin.window import Window
 from slidejoin.window_join import WindowJoin
@@ -93,7 +94,7 @@ class Stream:
             for side in (0, 1)
         ]
 
-    def warm(self, on: Predicate, window: Window, push: int, how: str = "inner") -> WindowJoin:
+    def warm(self, on: Predicate, window: Window, push: int, how: How = "inner") -> WindowJoin:
         """A join whose windows are full."""
         join = WindowJoin(on, window, how)
         for arrivals in self.arrivals(0, self.workload.warm, max(push, self.workload.window // 2)):

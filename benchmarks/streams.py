@@ -23,8 +23,8 @@ from benchmarks.measure import MIN_ROUNDS, alternate, one_core, rates, ratios
 from benchmarks.report import Report, Result, Target, measured
 from benchmarks.workload import Workload, power
 from slidejoin.errors import StateError
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.predicate import Predicate, band, equal
-from slidejoin.spec import HOW
 from slidejoin.window import Window, interval, rows
 from slidejoin.window_join import WindowJoin
 
@@ -258,18 +258,18 @@ def _types(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     contenders = {
         how: _type_run(
             how,
-            stream.warm(band("key", within=1), rows(sizes.middle), sizes.push, how),
+            stream.warm(band("key", within=1), rows(sizes.middle), sizes.push, type_.name),
             _following(stream, sizes),
             agreements,
         )
-        for how in HOW
+        for how, type_ in JOIN_TYPES.items()
     }
     samples = alternate(contenders, sizes.rounds)
     where = f"half of the rows unmatched, w={power(sizes.middle)}"
-    for how in HOW[1:]:
+    for how in list(JOIN_TYPES)[1:]:
         target = Target(">=", 0.7) if how == "left" else None
         yield measured(f"{how} / inner, {where}", ratios(samples["inner"], samples[how]), "x", target)
-    for how in HOW:
+    for how in JOIN_TYPES:
         yield measured(f"{how}, {where}", rates(samples[how], sizes.tuples), "M tuples/s")
 
 
@@ -299,18 +299,19 @@ def _type_run(
 
 def parts_of(how: str, table: pa.Table) -> dict[str, tuple[int, int]]:
     """Count the rows of each part of a result and add up their ids."""
+    type_ = JOIN_TYPES[how]
     left = table["id"]
-    if how == "left_semi":
-        return {"left of pairs": (PARTNERS * len(left), PARTNERS * _sum(left))}
-    if how == "left_anti":
-        return {"left alone": (len(left), _sum(left))}
+    if type_.only is not None:
+        side, times = ("left", "right")[type_.only], PARTNERS if type_.is_semi else 1
+        part = f"{side} of pairs" if type_.is_semi else f"{side} alone"
+        return {part: (times * len(left), times * _sum(left))}
     right = table["id_right"]
     no_left, no_right = pc.is_null(left), pc.is_null(right)
     pairs = pc.invert(pc.or_(no_left, no_right))
     parts = {"left of pairs": left.filter(pairs), "right of pairs": right.filter(pairs)}
-    if how in ("left", "full"):
+    if type_.preserves[0]:
         parts["left alone"] = left.filter(no_right)
-    if how in ("right", "full"):
+    if type_.preserves[1]:
         parts["right alone"] = right.filter(no_left)
     return {part: (len(ids), _sum(ids)) for part, ids in parts.items()}
 

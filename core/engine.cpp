@@ -12,21 +12,18 @@ namespace slidejoin {
 
 namespace portable {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TableJoinResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
 }  // namespace portable
 #if defined(SLIDEJOIN_AVX2)
 namespace avx2 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TableJoinResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
 }  // namespace avx2
 #endif
 #if defined(SLIDEJOIN_AVX512)
 namespace avx512 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TableJoinResult& result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
 }  // namespace avx512
 #endif
 
@@ -73,19 +70,19 @@ std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {
     return portable::make(spec);
 }
 
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs, Level level,
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, Level level,
                  TableJoinResult& result) {
     if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
     for (const Batch* side : {&left, &right})
         if (side->size > kMaxRows)
             throw BatchError(BatchError::Kind::capacity, 0, "a table of more than 2^32 - 1 rows");
 #if defined(SLIDEJOIN_AVX512)
-    if (level == Level::avx512) return avx512::join_tables(spec, left, right, pairs, result);
+    if (level == Level::avx512) return avx512::join_tables(spec, left, right, result);
 #endif
 #if defined(SLIDEJOIN_AVX2)
-    if (level == Level::avx2) return avx2::join_tables(spec, left, right, pairs, result);
+    if (level == Level::avx2) return avx2::join_tables(spec, left, right, result);
 #endif
-    portable::join_tables(spec, left, right, pairs, result);
+    portable::join_tables(spec, left, right, result);
 }
 
 Pairs::Pairs(Pairs&& from) noexcept { *this = std::move(from); }

@@ -1,10 +1,10 @@
-// What a join type makes of pairs and of tuples that became final.
+// What a join type returns for pairs and for tuples that became final.
 //
-// The join finds pairs and tells which tuples no arrival to come can meet. A join type then decides what
-// comes out: an outer join's rows that never matched, a semi join's rows at their first match. One flag for
-// each tuple of a side that asks for it: whether it has matched, or has come out already. It stands behind
-// the verification of hashes, so that a candidate that was none leaves no trace. Cost: a few ns per pair and
-// final tuple, a byte for each tuple held.
+// The join finds pairs and reports the tuples that no later arrival can match. The join type decides what is
+// returned: the unmatched rows of an outer join, the rows of a semi join at their first match. It keeps one
+// flag for each tuple of a side where the join type needs it: whether the tuple has matched or was already
+// returned. Pairs come here after their hashes are verified, so false positives have no effect. Cost: a few
+// ns per pair and final tuple, a byte for each tuple held.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,20 @@
 
 namespace slidejoin {
 
-enum class How { inner, left, right, full, left_semi, left_anti };
+// The join types by their properties (src/slidejoin/join_type.py lists them by name).
+struct JoinType {
+    bool preserves[2] = {false, false};  // a side whose final tuples are returned if they never matched
+    int only = -1;  // semi and anti joins: the one side whose tuples are returned, each once at most
 
-// Whose final tuples come out if they never matched.
-inline bool preserves(How how, int side) {
-    if (side == 0) return how == How::left || how == How::full || how == How::left_anti;
-    return how == How::right || how == How::full;
-}
+    bool is_semi() const { return only >= 0 && !preserves[only]; }
+};
 
 class Outcome {
   public:
     static constexpr std::int64_t kNone = -1;  // no partner
 
-    explicit Outcome(How how) : how_(how) {
-        for (int side = 0; side < 2; ++side)
-            flags_[side].used = preserves(how, side) || (side == 0 && how == How::left_semi);
+    explicit Outcome(const JoinType& type) : type_(type) {
+        for (int side = 0; side < 2; ++side) flags_[side].used = type.preserves[side] || type.only == side;
     }
 
     // Positions of a side up to `next` exist; new ones have not matched.
@@ -78,7 +77,7 @@ class Outcome {
     // The end of input: all that is held and never matched.
     void finish(Pairs& out) {
         for (int side = 0; side < 2; ++side) {
-            if (!preserves(how_, side)) continue;
+            if (!type_.preserves[side]) continue;
             Flags& flags = flags_[side];
             out.reserve(flags.next() - flags.first);
             for (std::uint64_t position = flags.first; position < flags.next(); ++position)
@@ -99,7 +98,6 @@ class Outcome {
         if (flags.used) flags.data.assign(data, data + count);
     }
 
-    How how() const { return how_; }
     bool uses(int side) const { return flags_[side].used; }
     std::size_t bytes() const { return flags_[0].data.capacity() + flags_[1].data.capacity(); }
 
@@ -133,21 +131,26 @@ class Outcome {
     };
 
     void write_pair(std::int64_t left, std::int64_t right, Pairs& out) {
-        bool first = true;
-        if (flags_[0].used) {
-            std::uint8_t& matched = flags_[0].at(static_cast<std::uint64_t>(left));
-            first = !matched;
+        const std::int64_t pair[2] = {left, right};
+        bool first = false;  // the first match of the one side that is returned
+        for (int side = 0; side < 2; ++side) {
+            if (!flags_[side].used) continue;
+            std::uint8_t& matched = flags_[side].at(static_cast<std::uint64_t>(pair[side]));
+            if (type_.only == side) first = !matched;
             matched = 1;
         }
-        if (flags_[1].used) flags_[1].at(static_cast<std::uint64_t>(right)) = 1;
-        if (how_ == How::left_anti || (how_ == How::left_semi && !first)) return;
-        add(left, how_ == How::left_semi ? kNone : right, out);
+        if (type_.only < 0) add(left, right, out);
+        else if (type_.is_semi() && first) add_alone(type_.only, pair[type_.only], out);
     }
 
     void write_final(int side, std::int64_t position, Pairs& out) {
         std::uint8_t& done = flags_[side].at(static_cast<std::uint64_t>(position));
         if (done) return;
         done = 1;
+        add_alone(side, position, out);
+    }
+
+    static void add_alone(int side, std::int64_t position, Pairs& out) {
         add(side == 0 ? position : kNone, side == 0 ? kNone : position, out);
     }
 
@@ -158,7 +161,7 @@ class Outcome {
         out.add(1);
     }
 
-    How how_;
+    JoinType type_;
     Flags flags_[2];
 };
 

@@ -12,10 +12,9 @@ SLIDEJOIN_TARGET_BEGIN
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs,
-                 TableJoinResult& result) {
-    if (has_wide_keys(spec.on)) SortMergeJoin<std::uint64_t>(spec, left, right).run(pairs, result);
-    else SortMergeJoin<std::uint32_t>(spec, left, right).run(pairs, result);
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result) {
+    if (has_wide_keys(spec.on)) SortMergeJoin<std::uint64_t>(spec, left, right).run(result);
+    else SortMergeJoin<std::uint32_t>(spec, left, right).run(result);
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

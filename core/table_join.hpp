@@ -14,15 +14,16 @@ struct TableJoinSpec {
     std::size_t workers = 1;
     std::size_t share = std::size_t{1} << 16;  // rows for which another worker is worth its start
     std::uint64_t limit = 0;                   // pairs at most; more are a BatchError
+    int flags_of = -1;                         // 0 or 1: flags of this side's rows instead of pairs
 };
 
 struct TableJoinResult {
     Pairs pairs;                        // rows by number: by the left one, then by the right one
-    std::vector<std::uint8_t> matched;  // instead of pairs: of each left row whether there is one
+    std::vector<std::uint8_t> matched;  // instead of pairs: whether each row of one side has a partner
 };
 
-// Finds the pairs, or only which left rows are in one.
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, bool pairs, Level level,
+// Finds the pairs, or only which rows of one side are in one.
+void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, Level level,
                  TableJoinResult& result);
 
 }  // namespace slidejoin

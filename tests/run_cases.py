@@ -69,10 +69,15 @@ def rows_of_pairs(lefts, rights, pairs, how):
     with_left, with_right = {i for i, _ in pairs}, {j for _, j in pairs}
     alone_left = [i for i in range(len(a)) if i not in with_left]
     alone_right = [j for j in range(len(b)) if j not in with_right]
-    if how == "left_semi":
-        return Counter(a[i] for i in with_left)
-    if how == "left_anti":
-        return Counter(a[i] for i in alone_left)
+    one_sided = {
+        "left_semi": (a, with_left),
+        "left_anti": (a, alone_left),
+        "right_semi": (b, with_right),
+        "right_anti": (b, alone_right),
+    }
+    if how in one_sided:
+        side, numbers = one_sided[how]
+        return Counter(side[number] for number in numbers)
     rows = Counter(a[i] + b[j] for i, j in pairs)
     if how in ("left", "full"):
         rows.update(a[i] + nothing[1] for i in alone_left)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.test_window_join_duckdb import by_duckdb
-from window_cases import HOWS, KINDS, LEFT_ONLY, Condition, Row, Spec, expected, id_pairs, scripts
+from window_cases import HOWS, KINDS, ONLY, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
 from slidejoin import _core, isa, table_join
@@ -81,6 +81,8 @@ def from_duckdb(database, spec, rows):
         "FULL JOIN all_r b ON p.rid = b.rid",
         "left_semi": "SELECT lid, NULL FROM all_l SEMI JOIN pairs USING (lid)",
         "left_anti": "SELECT lid, NULL FROM all_l ANTI JOIN pairs USING (lid)",
+        "right_semi": "SELECT NULL, rid FROM all_r SEMI JOIN pairs USING (rid)",
+        "right_anti": "SELECT NULL, rid FROM all_r ANTI JOIN pairs USING (rid)",
     }
     return in_order(database.execute(queries[spec.how]).fetchall())
 
@@ -201,9 +203,10 @@ def test_empty_tables(how, sizes):
     ]
     for on in (sj.band("x", within=1), sj.not_equal("x"), sj.equal("text") & sj.less("x")):
         found = sj.join(*tables, on, how, workers=2)
-        names = ["x", "text"] if how in LEFT_ONLY else ["x", "text", "x_right", "text_right"]
+        names = ["x", "text"] if how in ONLY else ["x", "text", "x_right", "text_right"]
         assert found.column_names == names
-        kept = {"left": sizes[0], "right": sizes[1], "full": sum(sizes), "left_anti": sizes[0]}
+        kept = {"left": sizes[0], "right": sizes[1], "full": sum(sizes)}
+        kept |= {"left_anti": sizes[0], "right_anti": sizes[1]}
         assert found.num_rows == kept.get(how, 0)
 
 
@@ -289,8 +292,9 @@ def test_semi_joins_stop_at_the_first_partner():
     count = 200_000
     left = pa.table({"s": ["a"] * count, "x": np.zeros(count, np.int64)})
     right = pa.table({"s": ["a"] * count, "x": np.arange(count) + 1})
-    found = sj.join(left, right, sj.equal("s") & sj.less("x"), "left_semi")
-    assert found.equals(left)
+    on = sj.equal("s") & sj.less("x")
+    assert sj.join(left, right, on, "left_semi").equals(left)
+    assert sj.join(left, right, on, "right_semi").equals(right)
 
 
 def test_keys_without_a_type_are_refused_with_a_cure():
@@ -298,7 +302,7 @@ def test_keys_without_a_type_are_refused_with_a_cure():
         sj.join({"x": []}, {"x": [None]}, sj.band("x", within=1))
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti"])
+@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("rows", [0, 2])
 def test_keys_without_a_type_get_that_of_their_partners(how, rows):
     bare, typed = {"x": [None] * rows}, {"x": [1.5, None]}

@@ -380,7 +380,7 @@ def test_columns_of_a_result() -> None:
         [("ts", pa.int64()), ("x", pa.int8()), ("ts_right", pa.int32()), ("y", pa.string())]
     )
     assert output_schema(left, right, ("_l", "_r")).names == ["ts_l", "x", "ts_r", "y"]
-    assert output_schema(left) == left
+    assert [output_schema(left, right, only=side) for side in (0, 1)] == [left, right]
 
 
 @pytest.mark.parametrize(

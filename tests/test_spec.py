@@ -13,8 +13,9 @@ from test_window import windows
 
 import slidejoin as sj
 from slidejoin import _core
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.predicate import band, equal
-from slidejoin.spec import HOW, ORDERS, JoinSpec, join_spec, numeric_spec
+from slidejoin.spec import ORDERS, JoinSpec, join_spec, numeric_spec
 from slidejoin.window import Rows, interval, rows, within
 
 ON = band("price", within=0.5)
@@ -54,7 +55,11 @@ def test_every_order(order):
         ({"window": rows(2**31 + 1)}, "2**31"),
         ({"window": within("5s")}, "does not name its timestamps; add time='column'"),
         ({"window": interval("5s", "5s")}, "does not name its timestamps"),
-        ({"how": "outer"}, "how='outer'; expected one of inner, left, right, full, left_semi, left_anti"),
+        (
+            {"how": "outer"},
+            "how='outer'; expected one of inner, left, right, full, left_semi, left_anti, "
+            "right_semi, right_anti",
+        ),
         ({"index": "hash"}, "index='hash'; expected one of nested-loop, b-tree"),
         ({"order": "random"}, "order='random'; expected one of none, arrival, full"),
         ({"workers": 2}, "workers=2"),
@@ -68,7 +73,7 @@ def test_every_order(order):
         ({"self_join": True, "window": (3, 4)}, "one stream and one window, not Rows(left=3, right=4)"),
         ({"self_join": True, "window": within(3, time=("a", "b"))}, "one timestamp, not ('a', 'b')"),
     ]
-    + [({"how": how, "self_join": True}, f"how={how!r} in a self-join") for how in HOW[1:]],
+    + [({"how": how, "self_join": True}, f"how={how!r} in a self-join") for how in list(JOIN_TYPES)[1:]],
 )
 def test_a_senseless_description(arguments, says):
     with pytest.raises(sj.SpecError) as error:

@@ -2,7 +2,7 @@
 
 A row is (side, key parts, ts) in *model* values: whole numbers of the finer side's unit, floats, texts. Kinds
 know how a model value looks in Arrow on either side, so one script runs through both. A result is a pair of
-numbers of rows, (left, right); None is a partner that is missing, or the right side of a semi or anti join.
+numbers of rows, (left, right); None is a missing partner, or the side that a semi or anti join does not have.
 """
 
 import itertools
@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin import isa, reference
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.keys.types import tick
 
 SIDES = ("left", "right")
 ORDERS = ("none", "arrival", "full")
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
-LEFT_ONLY = ("left_semi", "left_anti")  # their output has no right columns
+HOWS = tuple(JOIN_TYPES)
+ONLY = {"left_semi": 0, "left_anti": 0, "right_semi": 1, "right_anti": 1}  # the side that the output has
 ORDERED = ("less", "less_equal", "greater", "greater_equal")
 COMPARISONS = ("equal", "not_equal", *ORDERED)
 
@@ -262,8 +263,8 @@ class Spec:
     def output_names(self):
         """Columns of a result once both sides are known."""
         left, right = self.names(0), self.names(1)
-        if self.how in LEFT_ONLY:
-            return left
+        if self.how in ONLY:
+            return self.names(ONLY[self.how])
         return [*left, *(f"{name}_right" for name in right)] if self.one_name else [*left, *right]
 
     def schema(self, side):
@@ -353,11 +354,13 @@ def id_pairs(spec, table):
         assert table.num_rows == 0
         return []
     names = table.column_names
+    if spec.how in ONLY:
+        assert names == spec.output_names()
+        only = ONLY[spec.how]
+        return [(None, number) if only else (number, None) for number in ids_of(only, table)]
     if names == spec.output_names():
         width = len(spec.names(0))
         left = ids_of(0, table.select(names[:width]))
-        if spec.how in LEFT_ONLY:
-            return [(number, None) for number in left]
         right = ids_of(0 if spec.self_join else 1, table.select(names[width:]))
         return list(zip(left, right, strict=True))
     assert names in (spec.names(0), spec.names(1))

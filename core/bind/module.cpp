@@ -130,12 +130,13 @@ NB_MODULE(_core, m) {
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
           "Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.");
     m.def("join_tables", &bind_join_tables, nb::kw_only(), "on"_a, "equalities"_a, "banded"_a, "left"_a,
-          "right"_a, "pairs"_a, "workers"_a, "share"_a, "limit"_a, "level"_a,
+          "right"_a, "flags_of"_a, "workers"_a, "share"_a, "limit"_a, "level"_a,
           nb::sig("def join_tables(*, on: object, equalities: int, banded: str, "
-                  "left: list[tuple[object, object]], right: list[tuple[object, object]], pairs: bool, "
+                  "left: list[tuple[object, object]], right: list[tuple[object, object]], flags_of: int, "
                   "workers: int, share: int, limit: int, level: str) -> "
                   "tuple[numpy.typing.NDArray[typing.Any], ...]"),
-          "All pairs of rows of two tables, by number, or a flag for each left row that has a partner.");
+          "All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side "
+          "has one.");
     nb::class_<NativeJoin>(m, "NativeJoin")
         .def(nb::init<const std::vector<Conjunct>&, const std::string&, const std::string&, std::uint64_t,
                       std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
@@ -185,8 +186,7 @@ NB_MODULE(_core, m) {
         .def("index", &NativeJoin::index, nb::sig("def index(self) -> tuple[str, str, int]"))
         .def("check", &NativeJoin::check);
     nb::class_<NativeOutcome>(m, "NativeOutcome")
-        .def(nb::init<const std::string&>(), "how"_a)
-        .def("preserves", &NativeOutcome::preserves, "side"_a)
+        .def(nb::init<std::tuple<bool, bool>, int>(), "preserves"_a, "only"_a)
         .def("uses", &NativeOutcome::uses, "side"_a)
         .def("extend", &NativeOutcome::extend, "side"_a, "next"_a)
         .def("limit", &NativeOutcome::limit, "side"_a, "first"_a, "next"_a)

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "../engine.hpp"
-#include "../outcome.hpp"
 
 namespace nb = nanobind;
 
@@ -74,14 +73,6 @@ struct BandedName {
 };
 
 const BandedName kBanded[] = {{"none", Banded::none}, {"conjunct", Banded::conjunct}, {"time", Banded::time}};
-
-struct HowName {
-    const char* name;
-    How kind;
-};
-
-const HowName kHow[] = {{"inner", How::inner}, {"left", How::left},           {"right", How::right},
-                        {"full", How::full},   {"left_semi", How::left_semi}, {"left_anti", How::left_anti}};
 
 const WindowName kWindows[] = {
     {"rows", WindowKind::rows}, {"time", WindowKind::time}, {"event", WindowKind::event}};

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "../outcome.hpp"
 #include "arrays.hpp"
 #include "names.hpp"
 
@@ -16,9 +17,9 @@ namespace {
 // What a join type makes of pairs and final tuples.
 class NativeOutcome {
   public:
-    explicit NativeOutcome(const std::string& how) : outcome_(find(kHow, how).kind) {}
+    NativeOutcome(std::tuple<bool, bool> preserves, int only)
+        : outcome_({{std::get<0>(preserves), std::get<1>(preserves)}, only < 0 ? -1 : checked(only)}) {}
 
-    bool preserves(int side) const { return slidejoin::preserves(outcome_.how(), checked(side)); }
     bool uses(int side) const { return outcome_.uses(checked(side)); }
     void extend(int side, std::uint64_t next) { outcome_.extend(checked(side), next); }
     void limit(int side, std::uint64_t first, std::uint64_t next) {

@@ -33,10 +33,11 @@ class TableBatch {
     std::size_t size_ = 0;
 };
 
-// (left rows, right rows) of the pairs; or, without them, (whether each left row has a partner,).
+// (left rows, right rows) of the pairs; or, with `flags_of` a side, (whether each of its rows has a
+// partner,).
 nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equalities,
                            const std::string& banded, const TableKeys& left, const TableKeys& right,
-                           bool pairs, std::size_t workers, std::size_t share, std::uint64_t limit,
+                           int flags_of, std::size_t workers, std::size_t share, std::uint64_t limit,
                            const std::string& level) {
     std::vector<const KeyName*> types;
     TableJoinSpec spec;
@@ -45,15 +46,16 @@ nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equali
     spec.workers = std::max<std::size_t>(workers, 1);
     spec.share = std::max<std::size_t>(share, 1);
     spec.limit = limit;
+    spec.flags_of = flags_of;
     const TableBatch left_keys(types, left), right_keys(types, right);
     auto* result = new TableJoinResult;
     const nb::capsule owner(result, [](void* p) noexcept { delete static_cast<TableJoinResult*>(p); });
     translated([&] {
         nb::gil_scoped_release released;
-        join_tables(spec, left_keys.batch(), right_keys.batch(), pairs, level_of(level), *result);
+        join_tables(spec, left_keys.batch(), right_keys.batch(), level_of(level), *result);
         result->pairs.fit();
     });
-    if (!pairs) return nb::make_tuple(bytes(result->matched));
+    if (flags_of >= 0) return nb::make_tuple(bytes(result->matched));
     return nb::make_tuple(positions(result->pairs.left(), result->pairs.size(), owner),
                           positions(result->pairs.right(), result->pairs.size(), owner));
 }

@@ -1,12 +1,13 @@
 // The join of two whole tables: both sides sorted by what an index would hold, then merged.
 //
-// Where the indexed condition is one range of keys, the partners of the left rows, taken in the order of
-// their keys, are parts of the sorted right side whose ends only move on: one pass over both finds the part
-// of every left row. Unions of ranges, and equalities with a band, have several parts a row; those of some
-// ten thousand rows are sorted and found together. Then left rows are taken in their own order, their
-// partners are copied from the right side, tested by the other conditions and sorted. Results do not depend
-// on the number of workers: each has a slice of the left rows. Cost: the sorts, 20 ns a left row, 15 ns a
-// pair, most of it for memory.
+// The rows of one side probe the other: left rows for pairs, the side that is asked for where only flags are
+// wanted. Where the indexed condition is one range of keys, the partners of the probing rows, taken in the
+// order of their keys, are parts of the sorted other side whose ends only move on: one pass over both finds
+// the part of every probing row. Unions of ranges, and equalities with a band, have several parts a row;
+// those of some ten thousand rows are sorted and found together. Then probing rows are taken in their own
+// order, their partners are copied from the sorted side, tested by the other conditions and sorted. Results
+// do not depend on the number of workers: each has a slice of the probing rows. Cost: the sorts, 20 ns a
+// probing row, 15 ns a pair, most of it for memory.
 #pragma once
 
 #include "../table_join.hpp"
@@ -15,7 +16,7 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// A part of the sorted right side.
+// A part of the sorted side.
 struct Part {
     std::uint32_t from;
     std::uint32_t count;
@@ -112,8 +113,9 @@ class SortMergeJoin {
   public:
     SortMergeJoin(const TableJoinSpec& spec, const Batch& left, const Batch& right)
         : spec_(spec),
-          left_(left),
-          right_(right),
+          side_(spec.flags_of == 1 ? Side::right : Side::left),
+          probing_(side_ == Side::left ? left : right),
+          sorted_(side_ == Side::left ? right : left),
           workers_(workers_for(spec, left, right)),
           filters_(spec.on) {
         const auto indexed = make_index_keys<Key>(spec.on);
@@ -121,14 +123,15 @@ class SortMergeJoin {
         width_ = indexed->width();
     }
 
-    void run(bool pairs, TableJoinResult& result) {
-        sort_right();
+    void run(TableJoinResult& result) {
+        const bool pairs = spec_.flags_of < 0;
+        sort_other_side();
         if (merged_) merge();
-        if (!pairs) result.matched.resize(left_.size);
+        if (!pairs) result.matched.resize(probing_.size);
         if (merged_ && filters_.empty()) {
             if (pairs) write_all(result.pairs);
             else
-                for (std::size_t row = 0; row < left_.size; ++row)
+                for (std::size_t row = 0; row < probing_.size; ++row)
                     result.matched[row] = parts_[row].count > 0;
         } else {
             probe_all(pairs, result);
@@ -136,7 +139,7 @@ class SortMergeJoin {
     }
 
   private:
-    static constexpr std::size_t kProbed = std::size_t{1} << 16;  // left rows whose parts are found together
+    static constexpr std::size_t kProbed = std::size_t{1} << 16;  // rows whose parts are found together
     static constexpr std::size_t kAhead = 16;
     static constexpr std::uint32_t kFirst = 128;  // candidates that are tested together for the first partner
 
@@ -145,29 +148,29 @@ class SortMergeJoin {
         return std::clamp<std::size_t>((left.size + right.size) / spec.share, 1, spec.workers);
     }
 
-    void sort_right() {
-        Buffer<bool> nulls(std::max<std::size_t>(right_.size, 1));
-        std::fill_n(nulls.data(), right_.size, false);
+    void sort_other_side() {
+        Buffer<bool> nulls(std::max<std::size_t>(sorted_.size, 1));
+        std::fill_n(nulls.data(), sorted_.size, false);
         if (!filters_.empty())
-            for (std::size_t start = 0; start < right_.size; start += kRowBlock) {
-                const std::size_t count = std::min(kRowBlock, right_.size - start);
-                filters_.read(right_, start, count, nulls.data() + start);
-                for (std::size_t i = 0; i < count; ++i) filters_.keep(Side::right, i);
+            for (std::size_t start = 0; start < sorted_.size; start += kRowBlock) {
+                const std::size_t count = std::min(kRowBlock, sorted_.size - start);
+                filters_.read(sorted_, start, count, nulls.data() + start);
+                for (std::size_t i = 0; i < count; ++i) filters_.keep(other(side_), i);
             }
-        TableSorter<Key>(spec_.on, workers_).sort(right_, 0, right_.size, nulls.data(), run_);
+        TableSorter<Key>(spec_.on, workers_).sort(sorted_, 0, sorted_.size, nulls.data(), run_);
     }
 
-    // Finds the part of every left row, where the condition is one range: each worker sorts its left rows and
-    // merges them with the whole right side.
+    // Finds the part of every probing row, where the condition is one range: each worker sorts its probing
+    // rows and merges them with the whole sorted side.
     void merge() {
-        parts_ = Buffer<Part>(left_.size + 1);
+        parts_ = Buffer<Part>(probing_.size + 1);
         run_workers(workers_, [&](std::size_t worker) {
-            const Slice slice(left_.size, worker, workers_);
+            const Slice slice(probing_.size, worker, workers_);
             const std::size_t count = slice.to - slice.from;
             Buffer<bool> nulls(count + 1);
             std::fill_n(nulls.data(), count, false);
             SortedTable<Key> sorted;
-            TableSorter<Key>(spec_.on, 1).sort(left_, slice.from, count, nulls.data(), sorted);
+            TableSorter<Key>(spec_.on, 1).sort(probing_, slice.from, count, nulls.data(), sorted);
             if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, Part{0, 0});
             merge(sorted, parts_.data() + slice.from);
         });
@@ -180,7 +183,7 @@ class SortMergeJoin {
         std::size_t from = 0, to = 0;
         for (std::size_t start = 0; start < sorted.size; start += kRowBlock) {
             const std::size_t count = std::min(kRowBlock, sorted.size - start);
-            indexed->partners({nullptr, Side::left}, sorted.keys.data() + start, count, asked);
+            indexed->partners({nullptr, side_}, sorted.keys.data() + start, count, asked);
             for (std::size_t i = 0; i < count; ++i) {
                 Part& part = parts[sorted.rows[start + i]];
                 if (asked[i].empty()) {
@@ -198,7 +201,7 @@ class SortMergeJoin {
     void write_all(Pairs& pairs) {
         std::vector<std::size_t> counts(workers_);
         run_workers(workers_, [&](std::size_t worker) {
-            const Slice slice(left_.size, worker, workers_);
+            const Slice slice(probing_.size, worker, workers_);
             std::size_t total = 0;
             for (std::size_t row = slice.from; row < slice.to; ++row) total += parts_[row].count;
             counts[worker] = total;
@@ -213,7 +216,7 @@ class SortMergeJoin {
             std::size_t before = 0;
             for (std::size_t i = 0; i < worker; ++i) before += counts[i];
             PairWriter writer(pairs.left() + before, pairs.right() + before, counts[worker]);
-            write_slice(Slice(left_.size, worker, workers_), writer);
+            write_slice(Slice(probing_.size, worker, workers_), writer);
         });
     }
 
@@ -239,7 +242,7 @@ class SortMergeJoin {
         std::vector<Pairs> found(workers_);
         run_workers(workers_, [&](std::size_t worker) {
             Prober prober(*this, pairs ? &found[worker] : nullptr, result.matched.data());
-            const Slice slice(left_.size, worker, workers_);
+            const Slice slice(probing_.size, worker, workers_);
             for (std::size_t start = slice.from; start < slice.to; start += kProbed)
                 prober.probe(start, std::min(kProbed, slice.to - start));
         });
@@ -260,7 +263,7 @@ class SortMergeJoin {
         });
     }
 
-    // What one worker needs to find the partners of its left rows.
+    // What one worker needs to find the partners of its probing rows.
     class Prober {
       public:
         Prober(SortMergeJoin& join, Pairs* pairs, std::uint8_t* matched)
@@ -278,8 +281,8 @@ class SortMergeJoin {
             const Part* parts = join_.parts_.data() + start;
             if (!join_.merged_) parts = find_parts(start, count);
             if (!filters_.empty()) {
-                filters_.read(join_.left_, start, count, nulls_.data());
-                filters_.ask({nullptr, Side::left}, count);
+                filters_.read(join_.probing_, start, count, nulls_.data());
+                filters_.ask({nullptr, join_.side_}, count);
             }
             const std::size_t width = join_.merged_ ? 1 : join_.width_;
             for (std::size_t i = 0; i < count; ++i)
@@ -287,6 +290,13 @@ class SortMergeJoin {
         }
 
       private:
+        void begin_tests(std::size_t i) {
+            Task<Key> task{};
+            task.arrival = static_cast<std::uint32_t>(i);
+            task.partner_is_left = join_.side_ == Side::right;
+            filters_.begin(task);
+        }
+
         // Whether a row has a partner: candidates are tested a few at a time, until one is found.
         bool has_partner(std::size_t i, const Part* parts, std::size_t width) {
             found_.reserve(kFirst);
@@ -295,9 +305,7 @@ class SortMergeJoin {
                     const std::size_t some = std::min(kFirst, parts[k].count - done);
                     if (filters_.empty()) return true;
                     std::copy_n(join_.run_.rows.data() + parts[k].from + done, some, found_.data());
-                    Task<Key> task{};
-                    task.arrival = static_cast<std::uint32_t>(i);
-                    filters_.begin(task);
+                    begin_tests(i);
                     if (filters_.test(found_.data(), some)) return true;
                 }
             return false;
@@ -315,9 +323,7 @@ class SortMergeJoin {
                 count += parts[k].count;
             }
             if (!filters_.empty() && count) {
-                Task<Key> task{};
-                task.arrival = static_cast<std::uint32_t>(i);
-                filters_.begin(task);
+                begin_tests(i);
                 count = filters_.test(found_.data(), count);
             }
             if (!count) return;
@@ -326,15 +332,15 @@ class SortMergeJoin {
             PairWriter(*pairs_).write(row, found_.data(), count, scratch_);
         }
 
-        // The parts of some left rows, as many for each as the condition has intervals.
+        // The parts of some probing rows, as many for each as the condition has intervals.
         const Part* find_parts(std::size_t start, std::size_t count) {
             const std::size_t width = join_.width_;
             keys_.reserve(count);
             asked_.reserve(count * width);
             parts_.reserve(count * width);
             tasks_.reserve(count * width);
-            indexed_->read(join_.left_, start, count, keys_.data(), nulls_.data());
-            indexed_->partners({nullptr, Side::left}, keys_.data(), count, asked_.data());
+            indexed_->read(join_.probing_, start, count, keys_.data(), nulls_.data());
+            indexed_->partners({nullptr, join_.side_}, keys_.data(), count, asked_.data());
             std::size_t tasks = 0;
             for (std::size_t i = 0; i < count * width; ++i) {
                 parts_[i] = {0, 0};
@@ -387,14 +393,15 @@ class SortMergeJoin {
     }
 
     const TableJoinSpec& spec_;
-    const Batch& left_;
-    const Batch& right_;
+    Side side_;  // whose rows probe
+    const Batch& probing_;
+    const Batch& sorted_;
     std::size_t workers_;
-    CandidateFilter filters_;  // with the keys of all right rows
+    CandidateFilter filters_;  // with the keys of all rows of the sorted side
     bool merged_ = false;
     std::size_t width_ = 1;
-    SortedTable<Key> run_;  // the right side
-    Buffer<Part> parts_;    // of each left row, where they are merged
+    SortedTable<Key> run_;  // the sorted side
+    Buffer<Part> parts_;    // of each probing row, where they are merged
     std::atomic<std::uint64_t> found_{0};
 };
 

@@ -227,7 +227,7 @@ class Replay {
     JoinSpec spec_;
     Level level_;
     std::unique_ptr<Engine> engine_;
-    Outcome outcome_{How::full};
+    Outcome outcome_{{{true, true}}};
     std::vector<Held> held_[2];
     std::uint64_t first_[2] = {0, 0};
     std::int64_t numbers_[2] = {0, 0};
@@ -308,14 +308,14 @@ TEST(outcomes_of_each_join_type) {
     const std::int64_t left[] = {0, 0, 1}, right[] = {0, 1, 1}, after[] = {1, 3, 3}, position[] = {0, 1, 2};
     const std::uint8_t side[] = {0, 1, 0};
     const bool wanted[] = {true, false, true};
-    const auto run = [&](How how, const bool* mask) {
-        Outcome outcome(how);
+    const auto run = [&](const JoinType& type, const bool* mask) {
+        Outcome outcome(type);
         for (const int each : {0, 1}) outcome.extend(each, 3);
         std::vector<std::int64_t> after_(after, after + 3), position_;
         std::vector<std::uint8_t> side_;
         after_.clear();
         for (int i = 0; i < 3; ++i)
-            if (preserves(how, side[i])) {
+            if (type.preserves[side[i]]) {
                 after_.push_back(after[i]);
                 position_.push_back(position[i]);
                 side_.push_back(side[i]);
@@ -329,17 +329,23 @@ TEST(outcomes_of_each_join_type) {
         return events;
     };
     using Events = std::vector<Event>;
-    CHECK(run(How::inner, nullptr) == (Events{{0, 0}, {0, 1}, {1, 1}}));
-    CHECK(run(How::inner, wanted) == (Events{{0, 0}, {1, 1}}));
-    CHECK(run(How::left, nullptr) == (Events{{0, 0}, {0, 1}, {1, 1}, {2, -1}}));
-    CHECK(run(How::right, wanted) == (Events{{0, 0}, {1, 1}, {-1, 2}}));
-    CHECK(run(How::full, nullptr) == (Events{{0, 0}, {0, 1}, {1, 1}, {2, -1}, {-1, 2}}));
-    CHECK(run(How::left_semi, nullptr) == (Events{{0, -1}, {1, -1}}));
-    CHECK(run(How::left_anti, nullptr) == (Events{{2, -1}}));
+    const JoinType inner{}, left_outer{{true, false}}, right_outer{{false, true}}, full{{true, true}};
+    const JoinType semi[] = {{{false, false}, 0}, {{false, false}, 1}};
+    const JoinType anti[] = {{{true, false}, 0}, {{false, true}, 1}};
+    CHECK(run(inner, nullptr) == (Events{{0, 0}, {0, 1}, {1, 1}}));
+    CHECK(run(inner, wanted) == (Events{{0, 0}, {1, 1}}));
+    CHECK(run(left_outer, nullptr) == (Events{{0, 0}, {0, 1}, {1, 1}, {2, -1}}));
+    CHECK(run(right_outer, wanted) == (Events{{0, 0}, {1, 1}, {-1, 2}}));
+    CHECK(run(full, nullptr) == (Events{{0, 0}, {0, 1}, {1, 1}, {2, -1}, {-1, 2}}));
+    CHECK(run(semi[0], nullptr) == (Events{{0, -1}, {1, -1}}));
+    CHECK(run(semi[0], wanted) == (Events{{0, -1}, {1, -1}}));
+    CHECK(run(semi[1], nullptr) == (Events{{-1, 0}, {-1, 1}}));
+    CHECK(run(anti[0], nullptr) == (Events{{2, -1}}));
+    CHECK(run(anti[1], nullptr) == (Events{{-1, 2}}));
 }
 
 TEST(a_position_that_is_not_held_is_a_defect) {
-    Outcome outcome(How::left);
+    Outcome outcome({{true, false}});
     outcome.extend(0, 2);
     outcome.limit(0, 1, 2);
     const std::int64_t position[] = {0}, after[] = {0};

@@ -69,8 +69,7 @@ static Found every_pair(const JoinSpec& on, const Table& left, const Table& righ
     return found;
 }
 
-static TableJoinResult joined(const TableJoinSpec& spec, const Table& left, const Table& right, bool pairs,
-                              Level level) {
+static TableJoinResult joined(const TableJoinSpec& spec, const Table& left, const Table& right, Level level) {
     std::vector<Column> columns[2];
     const Table* tables[] = {&left, &right};
     for (int side = 0; side < 2; ++side)
@@ -79,7 +78,7 @@ static TableJoinResult joined(const TableJoinSpec& spec, const Table& left, cons
                                      reinterpret_cast<const bool*>(tables[side]->nulls[i].data())});
     TableJoinResult result;
     join_tables(spec, {nullptr, columns[0].data(), nullptr, nullptr, left.size()},
-                {nullptr, columns[1].data(), nullptr, nullptr, right.size()}, pairs, level, result);
+                {nullptr, columns[1].data(), nullptr, nullptr, right.size()}, level, result);
     return result;
 }
 
@@ -89,16 +88,19 @@ static void check(const JoinSpec& on, const Table& left, const Table& right) {
         if (!supported(level)) continue;
         for (const std::size_t workers : {1, 2, 3, 5}) {
             const TableJoinSpec spec{on, workers, 1, expected.size()};
-            const TableJoinResult result = joined(spec, left, right, true, level);
+            const TableJoinResult result = joined(spec, left, right, level);
             CHECK_EQUAL(result.pairs.size(), expected.size());
             for (std::size_t i = 0; i < expected.size(); ++i) {
                 CHECK_EQUAL(result.pairs.left()[i], expected[i].first);
                 CHECK_EQUAL(result.pairs.right()[i], expected[i].second);
             }
-            const TableJoinResult flags = joined(spec, left, right, false, level);
-            std::vector<std::uint8_t> matched(left.size());
-            for (const auto& [row, partner] : expected) matched[static_cast<std::size_t>(row)] = 1;
-            CHECK(flags.matched == matched);
+            for (const int side : {0, 1}) {
+                const TableJoinResult flags = joined({on, workers, 1, 0, side}, left, right, level);
+                std::vector<std::uint8_t> matched(side == 0 ? left.size() : right.size());
+                for (const auto& pair : expected)
+                    matched[static_cast<std::size_t>(side == 0 ? pair.first : pair.second)] = 1;
+                CHECK(flags.matched == matched);
+            }
         }
     }
 }
@@ -157,7 +159,7 @@ TEST(tables_of_many_rows) {
         }
         for (const std::size_t workers : {1, 4}) {
             const TableJoinResult result =
-                joined({on, workers, 1, std::uint64_t{1} << 40}, left, right, true, Level::portable);
+                joined({on, workers, 1, std::uint64_t{1} << 40}, left, right, Level::portable);
             CHECK_EQUAL(result.pairs.size(), expected.size());
             for (std::size_t i = 0; i < expected.size(); ++i) {
                 CHECK_EQUAL(result.pairs.left()[i], expected[i].first);
@@ -177,7 +179,7 @@ TEST(more_pairs_than_the_limit_are_refused) {
         for (const std::size_t workers : {1, 3}) {
             bool refused = false;
             try {
-                joined({on, workers, 1, count - 1}, left, right, true, Level::portable);
+                joined({on, workers, 1, count - 1}, left, right, Level::portable);
             } catch (const BatchError& error) {
                 refused = error.kind == BatchError::Kind::capacity;
             }

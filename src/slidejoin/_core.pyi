@@ -26,9 +26,9 @@ def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[Any
     Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.
     """
 
-def join_tables(*, on: object, equalities: int, banded: str, left: list[tuple[object, object]], right: list[tuple[object, object]], pairs: bool, workers: int, share: int, limit: int, level: str) -> tuple[numpy.typing.NDArray[Any], ...]:
+def join_tables(*, on: object, equalities: int, banded: str, left: list[tuple[object, object]], right: list[tuple[object, object]], flags_of: int, workers: int, share: int, limit: int, level: str) -> tuple[numpy.typing.NDArray[Any], ...]:
     """
-    All pairs of rows of two tables, by number, or a flag for each left row that has a partner.
+    All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side has one.
     """
 
 class NativeJoin:
@@ -63,9 +63,7 @@ class NativeJoin:
     def check(self) -> None: ...
 
 class NativeOutcome:
-    def __init__(self, how: str) -> None: ...
-
-    def preserves(self, side: int) -> bool: ...
+    def __init__(self, preserves: tuple[bool, bool], only: int) -> None: ...
 
     def uses(self, side: int) -> bool: ...
 

@@ -1,5 +1,9 @@
 """What can go wrong, as exceptions: every error of slidejoin is an :class:`Error`."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
 
 class Error(Exception):
     """Base class of all errors that slidejoin raises."""
@@ -27,3 +31,15 @@ class StateError(Error):
 
 class UsageError(Error, RuntimeError):
     """A call that is not possible now: the join is closed, or busy in another thread."""
+
+
+def suggestion(given: Any, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known name that it resembles, or nothing.
+
+    Examples
+    --------
+    >>> suggestion("prcie", ["ts", "price"])
+    "; did you mean 'price'?"
+    """
+    close = get_close_matches(given, list(known), 1) if isinstance(given, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -23,7 +23,7 @@ from slidejoin.keys.types import finer
 from slidejoin.native import read_state, scaled_state
 from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
-from slidejoin.spec import LEFT_ONLY, JoinSpec
+from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval
 
 COUNTERS = (
@@ -41,7 +41,8 @@ class LiveJoin:
         self.sides = (Side("left"), Side("right"))
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
-        self.outcome = _core.NativeOutcome(spec.how)
+        only = spec.join_type.only
+        self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if only is None else only)
         self.late: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         self.unequal = 0  # candidates whose hashes were equal and whose values were not
         # Final rows that wait for the columns of the other side, to come out with them.
@@ -134,9 +135,9 @@ class LiveJoin:
     def output(self) -> pa.Schema | None:
         """The columns of results, once they are known."""
         if self._output is None:
-            left, right = (side.schema for side in self._both(self.sides))
-            if left is not None and (self.spec.how in LEFT_ONLY or right is not None):
-                self._output = self._columns(left, right)
+            schemas = [side.schema for side in self._both(self.sides)]
+            if all(schemas[side] is not None for side in self.spec.join_type.sides):
+                self._output = self._columns(*schemas)
         return self._output
 
     def empty(self) -> pa.Table:
@@ -216,11 +217,9 @@ class LiveJoin:
         if self.output is None:
             self._hold(left, right)
             return self.empty()
-        a, b = self._both(self.stores)
-        left_columns = self._taken(a, 0, left)
-        if self.spec.how in LEFT_ONLY:
-            return result_table(self.output, left_columns)
-        return result_table(self.output, left_columns, self._taken(b, 1, right))
+        stores, positions = self._both(self.stores), (left, right)
+        parts = [self._taken(stores[side], side, positions[side]) for side in self.spec.join_type.sides]
+        return result_table(self.output, *parts)
 
     def _taken(self, store: RowStore | None, side: int, positions: NDArray[np.int64]) -> list[Any]:
         if store is not None:
@@ -289,7 +288,7 @@ class LiveJoin:
         bound = self._bound(left, right, unit)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
-        engine = BoundJoin(bound, (self.outcome.preserves(0), self.outcome.preserves(1)))
+        engine = BoundJoin(bound, self.spec.join_type.preserves)
         if self.engine is not None:
             ticks = 1 if bound.time is None or present is None else bound.time.ticks_in(present)
             unseen = [self.unseen(side, *positions) for side, positions in enumerate(self.positions)]
@@ -336,8 +335,8 @@ class LiveJoin:
             fields.setdefault(pair[1 - side], type_)
         return pa.schema(list(fields.items()))
 
-    def _columns(self, left: pa.Schema, right: pa.Schema | None) -> pa.Schema:
-        return output_schema(left, None if self.spec.how in LEFT_ONLY else right, self.spec.suffixes)
+    def _columns(self, left: pa.Schema, right: pa.Schema) -> pa.Schema:
+        return output_schema(left, right, self.spec.suffixes, self.spec.join_type.only)
 
     def _running(self) -> BoundJoin:
         assert self.engine is not None, "the caller has seen to it"

@@ -63,7 +63,7 @@ def native_pairs(
     *,
     equalities: int,
     banded: str,
-    pairs: bool,
+    flags_of: int | None,
     workers: int,
     share: int,
     limit: int,
@@ -76,8 +76,8 @@ def native_pairs(
         As for :func:`native_join`.
     keys : (left, right)
         Values and nulls, or None, of each conjunct.
-    pairs
-        Whether the numbers of left and right rows are wanted, or only which left rows have a partner.
+    flags_of
+        A side, to learn only which of its rows have a partner; ``None`` for the rows of all pairs.
     workers, share
         Threads at most, and rows for which one is started.
     limit
@@ -90,7 +90,7 @@ def native_pairs(
         banded=banded,
         left=list(left),
         right=list(right),
-        pairs=pairs,
+        flags_of=-1 if flags_of is None else flags_of,
         workers=workers,
         share=share,
         limit=min(limit, 2**64 - 1),

@@ -8,7 +8,7 @@ Keys are plain Python values: integers (also for times and decimals, counted in 
 unit), floats, strings, bytes, and tuples for a conjunction. `None` and NaN are keys that never
 match. Timestamps and durations are integers of one unit; `None` is a null timestamp. A result is
 a pair of positions `(left, right)`; `None` stands for "no partner" and, in semi and anti joins,
-for the right side that they do not have.
+for the side that they do not have.
 
 The file reads top to bottom: predicates, windows, the join, the merge of several physical streams
 into one arrival sequence, and the comparison that each `order=` allows.
@@ -31,7 +31,9 @@ Kind: TypeAlias = Literal["int", "float64", "float32"]
 Bound: TypeAlias = int | float | Fraction | Decimal
 Predicate: TypeAlias = Callable[[Any, Any], bool]
 Result: TypeAlias = tuple[int | None, int | None]
-How: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
+How: TypeAlias = Literal[
+    "inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"
+]
 Order: TypeAlias = Literal["none", "arrival", "full"]
 
 # The sides whose rows come out when they leave without a partner.
@@ -42,7 +44,12 @@ _UNMATCHED_SIDES: dict[str, tuple[int, ...]] = {
     "full": (LEFT, RIGHT),
     "left_semi": (),
     "left_anti": (LEFT,),
+    "right_semi": (),
+    "right_anti": (RIGHT,),
 }
+# The sides of semi joins: a row comes out at its first match. Neither they nor anti joins return pairs.
+_SEMI_SIDE = {"left_semi": LEFT, "right_semi": RIGHT}
+_ANTI = ("left_anti", "right_anti")
 
 
 # --- Predicates: functions of (left key, right key), asked only about keys that can match ---
@@ -224,6 +231,10 @@ class _Row:
         return self.ts
 
 
+def _alone(side: int, row: _Row) -> Result:
+    return (row.position, None) if side == LEFT else (None, row.position)
+
+
 class ReferenceJoin:
     """One join, fed row by row; every call returns its results in `order="full"`.
 
@@ -354,9 +365,11 @@ class ReferenceJoin:
                 continue
             left, right = pair
             self._match_count += 1
-            if self._how == "left_semi" and not left.matched:
-                results.append((left.position, None))
-            elif self._how not in ("left_semi", "left_anti"):
+            if self._how in _SEMI_SIDE:
+                semi = _SEMI_SIDE[self._how]
+                if not pair[semi].matched:
+                    results.append(_alone(semi, pair[semi]))
+            elif self._how not in _ANTI:
                 results.append((left.position, right.position))
             left.matched = right.matched = True
         return results
@@ -413,7 +426,7 @@ class ReferenceJoin:
                     continue
                 row.final = True
                 if not row.matched:
-                    results.append((row.position, None) if side == LEFT else (None, row.position))
+                    results.append(_alone(side, row))
         return results
 
     def _move_watermark(self) -> None:
@@ -598,7 +611,7 @@ def agrees(
     start = 0
     for chunk in expected:
         same = list(actual[start : start + len(chunk)])
-        matched = len(chunk) if how == "left_semi" else sum(None not in pair for pair in chunk)
+        matched = len(chunk) if how in _SEMI_SIDE else sum(None not in pair for pair in chunk)
         if Counter(same[:matched]) != Counter(chunk[:matched]) or same[matched:] != chunk[matched:]:
             return False
         start += len(chunk)

@@ -146,9 +146,9 @@ class RowStore:
 
 
 def output_schema(
-    left: pa.Schema, right: pa.Schema | None = None, suffixes: tuple[str, str] = ("", "_right")
+    left: pa.Schema, right: pa.Schema, suffixes: tuple[str, str] = ("", "_right"), only: int | None = None
 ) -> pa.Schema:
-    """Columns of a join: all left, then all right ones; semi and anti joins leave ``right`` out.
+    """Columns of a join: all left ones, then all right ones; with ``only``, those of that side.
 
     A name on both sides gets the suffixes. A name that is still there twice is a SchemaError.
 
@@ -159,8 +159,8 @@ def output_schema(
     >>> output_schema(side, side).names
     ['ts', 'price', 'ts_right', 'price_right']
     """
-    if right is None:
-        return left
+    if only is not None:
+        return (left, right)[only]
     shared = set(left.names) & set(right.names)
     fields = []
     seen: dict[str, str] = {}

@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 from slidejoin import window as windows
 from slidejoin.errors import SpecError
 from slidejoin.index import check_index
+from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
 from slidejoin.predicate import Predicate
 from slidejoin.window import Interval, Rows, Window, Within, rows
 
@@ -27,8 +28,6 @@ Number: TypeAlias = int | float | Fraction | Decimal
 _INTEGERS = (f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 KEY_TYPES = (*_INTEGERS, "float32", "float64")
 
-HOW = ("inner", "left", "right", "full", "left_semi", "left_anti")
-LEFT_ONLY = ("left_semi", "left_anti")  # results have no right columns
 ORDERS = ("none", "arrival", "full")
 
 # Live tuples of one side that the core can address.
@@ -41,12 +40,17 @@ class JoinSpec:
 
     on: Predicate
     window: Window
-    how: str
+    how: How
     index: str
     workers: int
     order: str
     suffixes: tuple[str, str]
     self_join: bool
+
+    @property
+    def join_type(self) -> JoinType:
+        """What ``how`` means."""
+        return JOIN_TYPES[self.how]
 
     @property
     def time(self) -> tuple[str, str] | None:
@@ -127,8 +131,7 @@ def join_spec(
     checked = check_window(window)
     if not isinstance(checked, Rows) and checked.time is None:
         raise SpecError("the window does not name its timestamps; add time='column'")
-    if how not in HOW:
-        raise SpecError(f"how={how!r}; expected one of {', '.join(HOW)}")
+    type_ = join_type(how)
     if how != "inner" and self_join:
         raise SpecError(f"how={how!r} in a self-join, which has one stream; use 'inner'")
     check_index(index)
@@ -150,7 +153,9 @@ def join_spec(
                 f"a self-join has one stream and one timestamp, not {checked.time}; "
                 f"use time={checked.time[0]!r}"
             )
-    return JoinSpec(on, checked, how, index, int(workers), order, _check_suffixes(suffixes), bool(self_join))
+    return JoinSpec(
+        on, checked, type_.name, index, int(workers), order, _check_suffixes(suffixes), bool(self_join)
+    )
 
 
 def _check_flag(self_join: bool) -> None:

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from slidejoin.column_store import Picks, take_once
 from slidejoin.errors import CapacityError, SpecError
+from slidejoin.join_type import How, JoinType
 from slidejoin.keys import COMPARISONS, BoundKey, BoundTime, bind
 from slidejoin.native import Ranges, native_pairs
 from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
 from slidejoin.result import output_schema, result_table
 from slidejoin.source import Side, plain_text
-from slidejoin.spec import LEFT_ONLY, join_spec
+from slidejoin.spec import join_spec
 from slidejoin.window import rows
 
 MAX_ROWS = 2**32 - 1  # of a table, that the core can number
@@ -41,7 +42,7 @@ def join(
     left: Any,
     right: Any,
     on: Predicate,
-    how: str = "inner",
+    how: How = "inner",
     *,
     suffixes: tuple[str, str] = ("", "_right"),
     workers: int = 1,
@@ -58,8 +59,8 @@ def join(
         Condition on columns of both sides: ``sj.band("price", within=0.5)``, ``sj.equal("symbol")`` and
         their like, joined by ``&``.
     how : str
-        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows with a partner, once) or
-        ``"left_anti"`` (those without).
+        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows with a partner, once),
+        ``"left_anti"`` (those without), ``"right_semi"`` or ``"right_anti"``.
     suffixes : (str, str)
         Added to names that both sides have.
     workers : int
@@ -72,15 +73,17 @@ def join(
     Returns
     -------
     pyarrow.Table
-        All left columns, then all right ones; left ones only for ``left_semi`` and ``left_anti``. Rows are
-        in the order of the left table, those of one left row in the order of the right one; a left row
-        without a partner stands in its place, right rows without one come last, in their order.
+        All left columns, then all right ones; those of one side for semi and anti joins, in the order of its
+        table. Otherwise rows are in the order of the left table, those of one left row in the order of the
+        right one; a left row without a partner stands in its place, right rows without one come last, in
+        their order.
 
     Notes
     -----
     Cost: a sort of both sides, and a copy of the columns for each row of the result: 0.1 to 0.2 µs a row of
     both tables where rows have two partners. What is indexed together (``WindowJoin.explain``) is found
-    without a test; other conditions are tested for each candidate, for ``left_semi`` up to the first partner.
+    without a test; other conditions are tested for each candidate, for semi and anti joins up to
+    the first partner.
     Memory besides the tables: about 50 bytes a row, and 16 for each row of the result.
 
     Examples
@@ -101,13 +104,12 @@ def join(
     tables = _typed((Side("left").check(left), Side("right").check(right)), spec.on)
     for name, table in zip(("left", "right"), tables, strict=True):
         check_rows(name, table.num_rows)
-    left_only = how in LEFT_ONLY
-    schema = output_schema(tables[0].schema, None if left_only else tables[1].schema, spec.suffixes)
+    schema = output_schema(tables[0].schema, tables[1].schema, spec.suffixes, spec.join_type.only)
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
     most = _rows_in_memory(tables) if limit is None else int(limit)
     try:
-        numbers = _rows_of(PairFinder(tables, chosen), tables, how, workers, most)
-        if len(numbers[0]) > most:
+        numbers = _rows_of(PairFinder(tables, chosen), tables, spec.join_type, workers, most)
+        if max(map(len, numbers)) > most:
             raise CapacityError
     except CapacityError:
         bound, more = (
@@ -118,7 +120,7 @@ def join(
         raise CapacityError(
             f"the result has more than {most} rows, {bound}; narrow the condition, join in pieces or {more}"
         ) from None
-    return taken(schema, tables, numbers, how, workers)
+    return taken(schema, tables, numbers, spec.join_type, workers)
 
 
 def _typed(tables: tuple[pa.Table, pa.Table], on: Predicate) -> tuple[pa.Table, pa.Table]:
@@ -177,16 +179,18 @@ class PairFinder:
         self, limit: int, left: slice = _ALL, right: slice = _ALL, workers: int = 1
     ) -> tuple[Numbers, Numbers]:
         """The rows of each pair, counted from the start of the parts; CapacityError beyond a limit."""
-        found = self._found(left, right, pairs=True, workers=workers, limit=limit)
+        found = self._found(left, right, None, workers, limit)
         return found[0], found[1]
 
-    def matched(self, left: slice = _ALL, right: slice = _ALL, workers: int = 1) -> NDArray[np.bool_]:
-        """Which rows of the left part have a partner in the right one."""
-        flags: NDArray[np.bool_] = self._found(left, right, pairs=False, workers=workers)[0].view(np.bool_)
+    def matched(
+        self, side: int, left: slice = _ALL, right: slice = _ALL, workers: int = 1
+    ) -> NDArray[np.bool_]:
+        """Which rows of one side's part have a partner in the other part."""
+        flags: NDArray[np.bool_] = self._found(left, right, side, workers)[0].view(np.bool_)
         return flags
 
     def _found(
-        self, left: slice, right: slice, *, pairs: bool, workers: int, limit: int = 0
+        self, left: slice, right: slice, flags_of: int | None, workers: int, limit: int = 0
     ) -> tuple[Any, ...]:
         return native_pairs(
             self._on,
@@ -196,7 +200,7 @@ class PairFinder:
             ],
             equalities=self._equalities,
             banded=self._banded,
-            pairs=pairs,
+            flags_of=flags_of,
             workers=workers,
             share=LEAST_SHARE,
             limit=limit,
@@ -204,13 +208,17 @@ class PairFinder:
 
 
 def taken(
-    schema: pa.Schema, tables: Sequence[pa.Table], numbers: Sequence[Numbers], how: str, workers: int = 1
+    schema: pa.Schema,
+    tables: Sequence[pa.Table],
+    numbers: Sequence[Numbers],
+    type_: JoinType,
+    workers: int = 1,
 ) -> pa.Table:
     """The result of a join type, by the numbers of its left and right rows; -1 for no partner."""
     wanted = [
         (column, field, picks)
-        for table, picks in zip(tables, _picks(numbers, how), strict=False)
-        for column, field in zip(table.columns, table.schema, strict=True)
+        for side, picks in _picks(numbers, type_)
+        for column, field in zip(tables[side].columns, tables[side].schema, strict=True)
     ]
     if workers == 1:  # a thread would cost more than the columns of a small part
         return result_table(schema, [take_once(*one) for one in wanted])
@@ -231,34 +239,29 @@ def _rows_in_memory(tables: Sequence[pa.Table]) -> int:
 
 
 def _rows_of(
-    finder: PairFinder, tables: Sequence[pa.Table], how: str, workers: int, limit: int
+    finder: PairFinder, tables: Sequence[pa.Table], type_: JoinType, workers: int, limit: int
 ) -> tuple[Numbers, Numbers]:
     """Numbers of the left and the right rows of a result; -1 for no partner."""
-    if how in LEFT_ONLY:
-        return _chosen(finder.matched(workers=workers), how)
-    left, right = finder.pairs(limit, workers=workers)
-    if how == "inner":
-        return left, right
-    matched = [_flags(len(table), numbers) for table, numbers in zip(tables, (left, right), strict=True)]
-    if how in ("left", "full"):
-        alone = np.flatnonzero(~matched[0])
+    if type_.only is not None:
+        matched = finder.matched(type_.only, workers=workers)
+        rows_, none = np.flatnonzero(matched == type_.is_semi), np.empty(0, np.int64)
+        return (none, rows_) if type_.only else (rows_, none)
+    left, right = pairs = finder.pairs(limit, workers=workers)
+    if type_.preserves[0]:
+        alone = _unmatched(tables[0], pairs[0])
         places = np.searchsorted(left, alone)
         left, right = np.insert(left, places, alone), np.insert(right, places, -1)
-    if how in ("right", "full"):
-        alone = np.flatnonzero(~matched[1])
+    if type_.preserves[1]:
+        alone = _unmatched(tables[1], pairs[1])
         left, right = np.concatenate([left, np.full(len(alone), -1)]), np.concatenate([right, alone])
     return left, right
 
 
-def _chosen(matched: NDArray[np.bool_], how: str) -> tuple[Numbers, Numbers]:
-    """The left rows of a semi or an anti join, by which of them have a partner."""
-    return np.flatnonzero(matched if how == "left_semi" else ~matched), np.empty(0, np.int64)
-
-
-def _flags(size: int, numbers: Numbers) -> NDArray[np.bool_]:
-    flags = np.zeros(size, np.bool_)
-    flags[numbers] = True
-    return flags
+def _unmatched(table: pa.Table, numbers: Numbers) -> Numbers:
+    """The rows of a table that are in no pair."""
+    unmatched = np.ones(len(table), np.bool_)
+    unmatched[numbers] = False
+    return np.flatnonzero(unmatched)
 
 
 def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tuple[NDArray[Any], Any]]]:
@@ -280,10 +283,9 @@ def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tu
     return COMPARISONS[key.op], columns
 
 
-def _picks(numbers: Sequence[Numbers], how: str) -> Iterator[Picks]:
-    """Rows to take of each table that the result has columns of."""
-    for rows_, outer in zip(numbers, (("right", "full"), ("left", "full")), strict=True):
-        missing = rows_ == -1 if how in outer else None
-        yield Picks(rows_, None) if missing is None else Picks(np.where(missing, 0, rows_), missing)
-        if how in LEFT_ONLY:
-            return
+def _picks(numbers: Sequence[Numbers], type_: JoinType) -> Iterator[tuple[int, Picks]]:
+    """Rows to take of each side that the result has columns of."""
+    for side in type_.sides:
+        rows_ = numbers[side]
+        missing = rows_ == -1 if type_.only is None and type_.preserves[1 - side] else None
+        yield side, Picks(rows_, None) if missing is None else Picks(np.where(missing, 0, rows_), missing)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slidejoin.bound_join import BOTH
 from slidejoin.errors import SpecError, UsageError
+from slidejoin.join_type import How
 from slidejoin.keys.extract import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.order import SourceInfo
@@ -44,8 +45,9 @@ class WindowJoin:
     window : Window or int
         ``sj.rows(n)``, ``sj.within("10s", time="ts")`` or ``sj.interval(...)``; a number means ``rows``.
     how : str
-        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows at their first match) or
-        ``"left_anti"`` (left rows that left the window without one).
+        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows at their first match),
+        ``"left_anti"`` (left rows that left the window without a match), ``"right_semi"`` or
+        ``"right_anti"``.
     index : str
         ``auto`` goes by what it sees, and may change while the join runs (:meth:`explain`);
         ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
@@ -82,7 +84,7 @@ class WindowJoin:
         self,
         on: Predicate,
         window: Window | int,
-        how: str = "inner",
+        how: How = "inner",
         index: str = "auto",
         workers: int = 1,
         order: str = "arrival",

@@ -8,9 +8,9 @@ from benchmarks.arrow_streams import Following, Stream
 from benchmarks.foundation import Agreement, Answer
 from benchmarks.workload import Workload
 from slidejoin.errors import StateError
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.order import Order
 from slidejoin.predicate import band
-from slidejoin.spec import HOW
 from slidejoin.window import rows
 
 SIZES = streams.QUICK
@@ -119,7 +119,7 @@ def test_join_types_agree_on_pairs_and_on_rows_alone():
         extra=lambda start, count: {"key": streams.half_matched(start, count, SIZES.middle)},
     )
     found = {}
-    for how in HOW:
+    for how in JOIN_TYPES:
         join = stream.warm(band("key", within=1), rows(SIZES.middle), SIZES.push, how)
         parts = dict.fromkeys(streams.PARTS, 0)
         with streams._following(stream, SIZES) as pushes:
@@ -137,6 +137,8 @@ def test_join_types_agree_on_pairs_and_on_rows_alone():
         "full": pairs | {"left alone": alone, "right alone": alone},
         "left_semi": nothing | {"left of pairs": lefts},
         "left_anti": nothing | {"left alone": alone},
+        "right_semi": nothing | {"right of pairs": lefts},
+        "right_anti": nothing | {"right alone": alone},
     }
 
 

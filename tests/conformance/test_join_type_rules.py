@@ -1,19 +1,22 @@
 """Rules of WindowJoin about outer, semi and anti joins and probe-only rows: one rule, one small example.
 
 Left rows are called a, b, c, right rows x, y, z. A result reads "ax" for a pair, "a-" and "-x" for a row that
-came out unmatched, and "a" in semi and anti joins, which have no right columns.
+came out unmatched, and "a" or "x" in semi and anti joins, which have the columns of one side.
 """
 
 import math
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin import reference
+from slidejoin.join_type import JOIN_TYPES, How
 from slidejoin.keys import extract
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
+HOWS = tuple(JOIN_TYPES)
 EVERYTHING = sj.rows(100)
 
 
@@ -90,6 +93,8 @@ def event(before, after, **options):
         ("full", ["ax"], ["b-", "-y"]),
         ("left_semi", ["a"], []),
         ("left_anti", [], ["b"]),
+        ("right_semi", ["x"], []),
+        ("right_anti", [], ["y"]),
     ],
 )
 def test_every_join_type(how, at_the_match, at_the_end):
@@ -102,6 +107,15 @@ def test_every_join_type(how, at_the_match, at_the_end):
 def test_an_unknown_type_is_refused():
     with pytest.raises(sj.SpecError, match="how='outer'; expected one of inner, left, right, full"):
         Run("outer")
+    with pytest.raises(sj.SpecError, match="; did you mean 'left_anti'"):
+        Run("leftanti")
+    for how in (None, ["left"]):
+        with pytest.raises(sj.SpecError, match="; expected one of"):
+            Run(how)
+
+
+def test_the_hint_for_type_checkers_names_every_type():
+    assert get_args(How) == get_args(reference.How) == HOWS
 
 
 @pytest.mark.parametrize("how", HOWS[1:])
@@ -111,16 +125,16 @@ def test_a_self_join_is_an_inner_join(how):
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_columns_are_all_left_then_all_right_or_left_alone(how):
+def test_columns_are_all_left_then_all_right_or_those_of_one_side(how):
     join = sj.WindowJoin(sj.equal("k"), EVERYTHING, how, suffixes=("_l", "_r"))
     left = pa.table({"k": [1, 2], "p": pa.array(["u", "v"]).dictionary_encode(), "n": [[1], None]})
     right = pa.table({"q": [0.5, 1.5], "k": pa.array([1, 3], pa.int32())})
     tables = [join.push(left=left), join.push(right=right), join.finish()][1:]
-    names = ["k", "p", "n"] if how in ("left_semi", "left_anti") else ["k_l", "p", "n", "q", "k_r"]
     types = [pa.int64(), left.schema.field("p").type, pa.list_(pa.int64()), pa.float64(), pa.int32()]
+    both = pa.schema(list(zip(["k_l", "p", "n", "q", "k_r"], types, strict=True)))
+    one_sided = {"left_semi": left, "left_anti": left, "right_semi": right, "right_anti": right}
     for table in tables:
-        assert table.column_names == names
-        assert table.schema.types == types[: len(names)]
+        assert table.schema == (one_sided[how].schema if how in one_sided else both)
 
 
 def test_a_missing_partner_is_null_in_all_its_columns():
@@ -138,6 +152,16 @@ def test_semi_brings_a_left_row_once_at_its_first_match_whichever_side_comes_las
     assert [run.left("a", 1), run.left("b", 1), run.right("x", 1)] == [[], [], ["a", "b"]]
     assert [run.right("y", 1), run.left("c", 1), run.right("z", 1)] == [[], ["c"], []]
     assert run.finish() == []
+
+
+def test_right_semi_and_anti_joins_mirror_the_left_ones():
+    run = Run("right_semi")
+    assert [run.right("x", 1), run.left("a", 1), run.left("b", 1)] == [[], ["x"], []]
+    assert run.right("y", 1) == ["y"]
+    assert run.finish() == []
+    run = Run("right_anti", sj.rows(left=9, right=1))
+    assert [run.right("x", 1), run.right("y", 2), run.left("a", 2), run.right("z", 3)] == [[], ["x"], [], []]
+    assert run.finish() == ["z"]
 
 
 def test_anti_brings_a_left_row_when_it_leaves_unmatched():
@@ -351,6 +375,8 @@ def test_rows_that_an_arrival_made_final_precede_the_pairs_of_the_next():
         ("full", ["a-"], ["-x"]),
         ("left_semi", [], []),
         ("left_anti", ["a"], []),
+        ("right_semi", [], []),
+        ("right_anti", [], ["x"]),
     ],
 )
 @pytest.mark.parametrize("missing", ["null key", "NaN", "null time"])
@@ -413,7 +439,7 @@ def test_advance_holds_back_too():
     assert run.right("x", 1, 25) == ["a-"]
 
 
-def test_anti_and_semi_joins_need_the_left_columns_only():
+def test_anti_and_semi_joins_need_the_columns_of_their_side_only():
     run = Run("left_anti", sj.rows(1), known=False)
     assert run.push("left", ("a", None), ("b", 1), ("c", 2)) == ["a", "b"]
     assert run.finish() == ["c"]
@@ -421,6 +447,8 @@ def test_anti_and_semi_joins_need_the_left_columns_only():
     assert semi.join.push(left=batch("left")).column_names == ["k", "ts", "left"]
     assert semi.left("a", 1) == []
     assert semi.right("x", 1) == ["a"]
+    late = Run("right_semi", known=False)
+    assert [late.left("a", 1), late.right("x", 1)] == [[], ["x"]]
 
 
 def test_held_back_rows_keep_their_place_when_the_types_turn_out_wider():
@@ -483,6 +511,8 @@ def test_matches_counts_pairs_and_stored_the_rows_that_may_still_meet_one(how):
         ("full", ["ax"], ["b-"]),
         ("left_semi", ["a"], []),
         ("left_anti", [], ["b"]),
+        ("right_semi", ["x"], []),
+        ("right_anti", [], []),
     ],
 )
 def test_a_probe_meets_the_stored_rows_and_is_final_at_once(how, met, alone):

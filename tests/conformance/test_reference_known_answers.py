@@ -372,6 +372,8 @@ def by_type(pairs, lone_left, lone_right):
         "full": pairs + left + right,
         "left_semi": [(value, None) for value in sorted({value for value, _ in pairs})],
         "left_anti": left,
+        "right_semi": [(None, value) for value in sorted({value for _, value in pairs})],
+        "right_anti": right,
     }
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from fractions import Fraction
+from typing import get_args
 
 import pytest
 
@@ -34,6 +35,7 @@ from slidejoin.reference import (
 
 NAN, INF = math.nan, math.inf
 EVERYTHING = Rows(1000, 1000)
+HOWS = get_args(reference.How)
 ALL_PREDICATES = {
     "band": band(-5, 5, "float64"),
     "bands": bands([(-5, 0), (1, 5)], "float64"),
@@ -233,7 +235,7 @@ class TestPositions:
         join.advance(10)
         assert fed(join, (LEFT, 0, 9), (LEFT, 0, 10), (RIGHT, 0, 12)) == [[], [], [(0, 0)]]
 
-    @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti"])
+    @pytest.mark.parametrize("how", HOWS)
     def test_a_late_row_appears_in_no_join_type(self, how):
         join = ReferenceJoin(always, Interval(100, 100), how)
         join.advance(10)
@@ -539,7 +541,7 @@ class TestSelfJoin:
         assert results == [[], [(0, 1)], [(2, 0)], []]
 
     def test_only_inner_has_a_meaning(self):
-        for how in ("left", "right", "full", "left_semi", "left_anti"):
+        for how in HOWS[1:]:
             with pytest.raises(ValueError, match="self-join"):
                 ReferenceJoin(equal(), EVERYTHING, how, self_join=True)
 
@@ -724,6 +726,8 @@ class TestOuterSemiAnti:
             ("full", [(0, 0), (1, None), (None, 1)]),
             ("left_semi", [(0, None)]),
             ("left_anti", [(1, None)]),
+            ("right_semi", [(None, 0)]),
+            ("right_anti", [(None, 1)]),
         ],
     )
     def test_every_join_type(self, how, expected):
@@ -773,6 +777,8 @@ class TestOuterSemiAnti:
             ("full", [[(0, None)], [(None, 0)]]),
             ("left_semi", [[], []]),
             ("left_anti", [[(0, None)], []]),
+            ("right_semi", [[], []]),
+            ("right_anti", [[], [(None, 0)]]),
         ]:
             assert fed(ReferenceJoin(equal(), EVERYTHING, how), *arrivals) == expected
 
@@ -853,7 +859,7 @@ class TestCounters:
             "watermark": 10,
         }
 
-    @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti"])
+    @pytest.mark.parametrize("how", HOWS)
     def test_matches_counts_pairs_in_every_join_type(self, how):
         join = ReferenceJoin(equal(), EVERYTHING, how)
         fed(join, (LEFT, 1), (LEFT, 1), (LEFT, 2), (RIGHT, 1), (RIGHT, 1))

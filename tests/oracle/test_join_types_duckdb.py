@@ -26,7 +26,7 @@ from oracle.test_window_join_duckdb import (
     stream,
     window_sqls,
 )
-from window_cases import HOWS, KINDS, LEFT_ONLY, TIMES, Condition, Row, Spec, expected, parts, run
+from window_cases import HOWS, KINDS, ONLY, TIMES, Condition, Row, Spec, expected, parts, run
 
 from slidejoin.reference import Interval, Rows, Within
 
@@ -38,6 +38,8 @@ JOINS = {
     "full": "FULL JOIN",
     "left_semi": "SEMI JOIN",
     "left_anti": "ANTI JOIN",
+    "right_semi": "SEMI JOIN",  # with the sides swapped
+    "right_anti": "ANTI JOIN",
 }
 NOBODY = -1
 
@@ -83,25 +85,31 @@ def joined(database, spec, probes):
     if probes:  # of two rows the one that came first must have been kept
         conditions.append("CASE WHEN l.lid < r.rid THEN l.stored ELSE r.stored END")
     on = " AND ".join(conditions)
-    if spec.how in LEFT_ONLY and (probes or len(windows) > 1):
-        exists = "EXISTS" if spec.how == "left_semi" else "NOT EXISTS"
-        query = f"SELECT lid, {NOBODY} AS rid FROM l WHERE {exists} (FROM r WHERE {on})"
+    join, left, right = JOINS[spec.how], f"coalesce(l.lid, {NOBODY})", f"coalesce(r.rid, {NOBODY})"
+    if spec.how not in ONLY:
+        query = f"SELECT {left} AS lid, {right} AS rid FROM l {join} r ON {on}"
     else:
-        right = f"{NOBODY}" if spec.how in LEFT_ONLY else f"coalesce(r.rid, {NOBODY})"
-        left = f"coalesce(l.lid, {NOBODY})"
-        query = f"SELECT {left} AS lid, {right} AS rid FROM l {JOINS[spec.how]} r ON {on}"
+        one, other = "rl" if ONLY[spec.how] else "lr"
+        columns = f"{NOBODY} AS lid, rid" if ONLY[spec.how] else f"lid, {NOBODY} AS rid"
+        if probes or len(windows) > 1:
+            exists = "EXISTS" if join == "SEMI JOIN" else "NOT EXISTS"
+            query = f"SELECT {columns} FROM {one} WHERE {exists} (FROM {other} WHERE {on})"
+        else:
+            query = f"SELECT {columns} FROM {one} {join} {other} ON {on}"
     found = database.execute(query).fetchnumpy()
     return ordered(found["lid"], found["rid"])
 
 
 def agree_among_themselves(answers):
     """The arbiter's types must not contradict each other: it has had bugs in semi and anti joins."""
-    left = answers["inner"][0]
-    lone = answers["left"][0][answers["left"][1] == NOBODY]
-    np.testing.assert_array_equal(answers["left_semi"][0], np.unique(left), "DuckDB's semi join")
-    np.testing.assert_array_equal(answers["left_anti"][0], lone, "DuckDB's anti join")
-    unmatched = len(answers["full"][0]) - len(left)
-    assert unmatched == len(lone) + np.sum(answers["right"][0] == NOBODY)
+    unmatched = len(answers["full"][0]) - len(answers["inner"][0])
+    for side, name in enumerate(("left", "right")):
+        lone = np.sort(answers[name][side][answers[name][1 - side] == NOBODY])
+        met = np.unique(answers["inner"][side])
+        np.testing.assert_array_equal(answers[f"{name}_semi"][side], met, "DuckDB's semi join")
+        np.testing.assert_array_equal(answers[f"{name}_anti"][side], lone, "DuckDB's anti join")
+        unmatched -= len(lone)
+    assert unmatched == 0
 
 
 def as_arrays(results):
@@ -201,6 +209,7 @@ def test_an_empty_side(database, right):
     counts = check(database, spec, rows, with_reference=True)
     assert counts["full"] == 100
     assert counts["left_anti"] == counts["left"] == (0 if right else 100)
+    assert counts["right_anti"] == counts["right"] == (100 if right else 0)
     assert check(database, spec, [], with_reference=True)["full"] == 0
 
 

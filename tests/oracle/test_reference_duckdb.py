@@ -7,6 +7,7 @@ but the meaning. Results are compared in full order, finals and counters of late
 
 import math
 import random
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +18,7 @@ import pytest
 from slidejoin import reference
 from slidejoin.reference import LEFT, RIGHT, Arrival, Interval, Rows, Within
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
+HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti")
 JOIN_OF = {
     "inner": "JOIN",
     "left": "LEFT JOIN",
@@ -25,6 +26,7 @@ JOIN_OF = {
     "full": "FULL JOIN",
     "left_semi": "SEMI JOIN",
     "left_anti": "ANTI JOIN",
+    "right_anti": "ANTI JOIN",
 }
 
 
@@ -168,21 +170,24 @@ def final_sql(window, row, side):
 def expected_results(database, on, window, how):
     """Return the whole output in order: pairs by later row and partner, then what became final."""
     condition = f"({on.sql}) AND {window_sql(window)}"
-    if how == "left_semi":
-        first = f"SELECT min(greatest(l.number, r.number)) FROM r WHERE {condition}"
+    one, other = "rl" if how.startswith("right") else "lr"
+    if how.endswith("semi"):
+        first = f"SELECT min(greatest(l.number, r.number)) FROM {other} WHERE {condition}"
+        columns = "NULL, pos" if one == "r" else "pos, NULL"
         query = f"""
-            SELECT pos, NULL FROM (SELECT l.pos, ({first}) AS moment FROM l)
+            SELECT {columns} FROM (SELECT {one}.pos, ({first}) AS moment FROM {one})
             WHERE moment IS NOT NULL ORDER BY moment, pos
         """
         rows = database.execute(query).fetchall()
-        semi = database.execute(f"SELECT l.pos, NULL FROM l SEMI JOIN r ON {condition}").fetchall()
-        assert sorted(rows) == sorted(semi)
+        semi = f"SELECT {columns} FROM {one} SEMI JOIN {other} ON {condition}"
+        assert Counter(rows) == Counter(database.execute(semi).fetchall())
         return rows
-    columns = "l.pos AS left_pos, NULL AS right_pos" if how == "left_anti" else "l.pos, r.pos"
-    right_number = "NULL" if how == "left_anti" else "r.number"
-    joined = f"""
-        SELECT {columns}, l.number, {right_number} FROM l {JOIN_OF[how]} r ON {condition}
-    """
+    columns, tables = "l.pos, r.pos, l.number, r.number", "lr"
+    if how == "left_anti":
+        columns = "l.pos, NULL, l.number, NULL"
+    elif how == "right_anti":
+        columns, tables = "NULL, r.pos, NULL, r.number", "rl"
+    joined = f"SELECT {columns} FROM {tables[0]} {JOIN_OF[how]} {tables[1]} ON {condition}"
     query = f"""
         WITH joined(left_pos, right_pos, left_number, right_number) AS ({joined})
         SELECT left_pos, right_pos FROM joined

@@ -24,6 +24,7 @@ from index_workloads import (
 )
 
 import slidejoin as sj
+from slidejoin.join_type import JOIN_TYPES
 
 RUNS = product() if LONG else covering()
 
@@ -80,7 +81,7 @@ def test_the_oracle_is_the_reference(run):
 
 # --- Joins of rows ---
 
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti", "self-join")
+HOWS = (*JOIN_TYPES, "self-join")
 ROW_WINDOWS = {
     "rows": sj.rows(left=1500, right=1100),
     "within": sj.within(3000, time="ts"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_cases import HOWS, LEFT_ONLY, SIDES, TIMES, Model, Row, Spec, counters, id_pairs, specs, values_of
+from window_cases import HOWS, ONLY, SIDES, TIMES, Model, Row, Spec, counters, id_pairs, specs, values_of
 
 import slidejoin as sj
 from slidejoin import reference
@@ -173,7 +173,7 @@ class Feed:
         self.join.check()
 
     def has_columns(self):
-        return self.known[0] if self.spec.how in LEFT_ONLY else all(self.known)
+        return self.known[ONLY[self.spec.how]] if self.spec.how in ONLY else all(self.known)
 
     def refused(self, error, message, call):
         before = self.join.snapshot()

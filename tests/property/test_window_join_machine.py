@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from window_cases import HOWS, LEFT_ONLY, SIDES, Clock, Model, Row, counters, id_pairs, key_rows, specs
+from window_cases import HOWS, ONLY, SIDES, Clock, Model, Row, counters, id_pairs, key_rows, specs
 
 import slidejoin as sj
 from slidejoin import reference
@@ -115,8 +115,10 @@ class Machine(RuleBasedStateMachine):
             self.owed = []
 
     def has_columns(self):
-        if self.spec.self_join or self.spec.how in LEFT_ONLY:
+        if self.spec.self_join:
             return self.known[0]
+        if self.spec.how in ONLY:
+            return self.known[ONLY[self.spec.how]]
         return all(self.known)
 
     # --- time ---

@@ -11,9 +11,9 @@ import run_cases as cases
 from rich.console import Console
 
 from slidejoin.errors import OrderError, SchemaError, SpecError
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.run import embedded
 from slidejoin.run.job import make_job
-from slidejoin.spec import HOW
 
 ON = "equal('symbol') & band('price', within=0.5)"
 INTERVAL = "interval('5s', '1s', time='ts', lateness='3s')"
@@ -35,7 +35,7 @@ def inputs(tmp_path):
     return left, right
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", JOIN_TYPES)
 @pytest.mark.parametrize("batch", [7, 1000])
 def test_interval_of_disordered_rows(tmp_path, inputs, how, batch):
     summary = run(tmp_path, tmp_path / "left", tmp_path / "right", how=how, batch=batch)
@@ -46,7 +46,7 @@ def test_interval_of_disordered_rows(tmp_path, inputs, how, batch):
     assert (summary.left_rows, summary.right_rows, summary.late_rows) == (300, 400, 0)
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", JOIN_TYPES)
 @pytest.mark.parametrize("batch", [7, 1000])
 def test_within_of_rows_in_order(tmp_path, how, batch):
     rng = np.random.default_rng(6)
@@ -58,7 +58,7 @@ def test_within_of_rows_in_order(tmp_path, how, batch):
     assert cases.result(tmp_path / "out") == cases.joined(*inputs, cases.near(3, 3, 0.5), how)
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", JOIN_TYPES)
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 @pytest.mark.parametrize("sizes", [(60, 100), (100, 60), (100, 0)])
 def test_rows_alternate(tmp_path, how, batch, sizes):

@@ -23,10 +23,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import slidejoin as sj
 from slidejoin import reference
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.window import Interval, Within
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
+HOWS = tuple(JOIN_TYPES)
 SIDES = ("left", "right")
 
 UTC = pa.timestamp("us", "UTC")

@@ -32,8 +32,9 @@ def with_late(truth, how):
     table = truth.table.append_column("late", pa.nulls(len(truth.table), pa.string()))
     parts = [table]
     for side, rows in zip(("left", "right"), truth.late, strict=True):
-        if side == "left" or how not in ("left_semi", "left_anti"):
-            own = [name if side == "left" else f"{name}_right" for name in rows.column_names]
+        if not how.endswith(("semi", "anti")) or how.startswith(side):
+            both = "id_right" in table.column_names
+            own = [f"{name}_right" if side == "right" and both else name for name in rows.column_names]
             known = dict(zip(own, rows.columns, strict=True), late=pa.array([side] * len(rows), pa.string()))
             columns = [known.get(field.name, pa.nulls(len(rows), field.type)) for field in table.schema]
             parts.append(pa.table(columns, schema=table.schema))

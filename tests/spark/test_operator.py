@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.keys import bind
 from slidejoin.snapshot import binary
 from slidejoin.spec import join_spec
@@ -35,7 +36,9 @@ from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing, group_ids, spark_hash
 
 SEEDS = range(2000 if os.environ.get("SLIDEJOIN_TESTS") == "long" else 30)
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
+HOWS = tuple(JOIN_TYPES)
+PRESERVING = ("left", "full", "left_anti"), ("right", "full", "right_anti")
+ONLY = {"left_semi": 0, "left_anti": 0, "right_semi": 1, "right_anti": 1}  # the side that comes out
 SECOND = 10**6  # times are in µs
 START = 1_700_000_000 * SECOND
 BIG = 2**30
@@ -141,7 +144,7 @@ def expected(case):
             for values in rows:
                 row = {**values, "batch": number, "usable": case.usable(values)}
                 if is_late(row, watermark):
-                    if case.late and not (side == 1 and case.how in ("left_semi", "left_anti")):
+                    if case.late and ONLY.get(case.how, side) == side:
                         results[number]["late", side, row["id"]] += 1
                     continue
                 for other in seen[1 - side] if row["usable"] else ():
@@ -149,15 +152,17 @@ def expected(case):
                     if not other["usable"] or not holds(left, right):
                         continue
                     if -case.before * SECOND <= right["ts"] - left["ts"] <= case.after * SECOND:
-                        first = left["id"] not in matched[0]
+                        first = left["id"] not in matched[0], right["id"] not in matched[1]
                         matched[0].add(left["id"])
                         matched[1].add(right["id"])
                         if case.how == "left_semi":
-                            results[number][left["id"], None] += first
-                        elif case.how != "left_anti":
+                            results[number][left["id"], None] += first[0]
+                        elif case.how == "right_semi":
+                            results[number][None, right["id"]] += first[1]
+                        elif case.how not in ONLY:
                             results[number][left["id"], right["id"]] += 1
                 seen[side].append(row)
-    preserved = {"left": (0,), "left_anti": (0,), "right": (1,), "full": (0, 1)}.get(case.how, ())
+    preserved = [side for side, hows in enumerate(PRESERVING) if case.how in hows]
     for side in preserved:
         for row in seen[side]:
             if row["id"] not in matched[side]:
@@ -338,8 +343,10 @@ def ids(row, case):
     """A result as brute force writes it."""
     if case.late and row["late"] is not None:
         side = ("left", "right").index(row["late"])
-        return "late", side, row["id_right" if side else "id"]
-    return row["id"], row.get("id_right")
+        return "late", side, row["id" if case.how in ONLY else ("id", "id_right")[side]]
+    if case.how in ONLY:
+        return (None, row["id"]) if ONLY[case.how] else (row["id"], None)
+    return row["id"], row["id_right"]
 
 
 def check_state(cluster, case, number, watermark):
@@ -578,7 +585,7 @@ def test_two_queries_of_one_call_share_nothing(tmp_path, monkeypatch):
     assert len({path.parent for path in first.files()}) == 2
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "left_semi", "left_anti"])
+@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("side", "reach"), [(0, 1), (1, 10)])
 def test_a_group_without_input_forgets_in_time(tmp_path, monkeypatch, how, side, reach):
     """A left row is gone when ts + after is reached, a right one when ts + before is, to the millisecond."""
@@ -592,7 +599,7 @@ def test_a_group_without_input_forgets_in_time(tmp_path, monkeypatch, how, side,
         assert any(cluster.stores[0].chunks(id_) for id_ in cluster.recipe.ids)
     found = cluster.run([[], []], gone)[0]
     assert cluster.stores[0].groups.keys() == {tasks.GUARD}
-    assert len(found) == (how in (("left", "full", "left_anti"), ("right", "full"))[side])
+    assert len(found) == (how in PRESERVING[side])
 
 
 def test_state_stays_small_when_keys_never_come_back(tmp_path, monkeypatch):

@@ -13,11 +13,11 @@ from rich.console import Console
 from slidejoin.demo.spark import feed
 from slidejoin.demo.spark import job as demo
 from slidejoin.errors import SchemaError, SpecError
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.run import embedded
 from slidejoin.run import spark as engine
 from slidejoin.run.job import make_job
 from slidejoin.run.session import SparkError
-from slidejoin.spec import HOW
 
 ON = "equal('symbol') & band('price', within=0.5)"
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
@@ -53,7 +53,7 @@ def write(tmp_path, seed=1, sizes=(200, 250), files=2, format_="parquet", **shap
     return tables
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", JOIN_TYPES)
 def test_both_engines_give_the_same_rows(tmp_path, console, how):
     tables = write(tmp_path, disorder=2.0)
     expected = cases.joined(*tables, cases.near(5, 1, 0.5), how)

@@ -99,7 +99,10 @@ QUERIES = [
         ],
     ),
     (1, [("band", "left"), ("less", "inner")]),
-    (8, [("band", "full"), ("equal and band", "left_anti")]),
+    (
+        8,
+        [("band", "full"), ("equal and band", "left_anti"), ("floats", "right_anti"), ("band", "right_semi")],
+    ),
 ]
 if LONG:
     QUERIES += [(n, [(name, how) for how in HOWS]) for n, name in itertools.product((1, 2, 8), CONDITIONS)]
@@ -107,8 +110,9 @@ if LONG:
 
 def ids(table, how):
     """Results as pairs of ids."""
-    if how in ("left_semi", "left_anti"):
-        return Counter({(left, None): count for (left,), count in counted(table.select(["id"])).items()})
+    if how.endswith(("semi", "anti")):
+        alone = counted(table.select(["id"])).items()
+        return Counter({(None, id_) if how.startswith("right") else (id_, None): n for (id_,), n in alone})
     return counted(table.select(["id", "id_right"]))
 
 

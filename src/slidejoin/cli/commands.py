@@ -16,11 +16,11 @@ from slidejoin.demo.embedded import streams
 from slidejoin.demo.spark import feed
 from slidejoin.demo.spark import job as spark_demo
 from slidejoin.errors import Error, SpecError
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.run.embedded import run as run_embedded
 from slidejoin.run.job import make_job
 from slidejoin.run.spark import run as run_spark
 from slidejoin.run.text import EXAMPLES
-from slidejoin.spec import HOW
 
 app = typer.Typer(
     help="Sliding-window stream joins on any ordered predicate.",
@@ -80,7 +80,7 @@ def run(
     on: Annotated[str, typer.Option(help=f"Condition: {EXAMPLES['condition']}")],
     window: Annotated[str, typer.Option(help=f"Window: {EXAMPLES['window']}")],
     output: Annotated[Path, typer.Option(help="Directory for the result, in Parquet files.")],
-    how: Annotated[str, typer.Option(help=f"One of {', '.join(HOW)}.")] = "inner",
+    how: Annotated[str, typer.Option(help=f"One of {', '.join(JOIN_TYPES)}.")] = "inner",
     engine: Annotated[Backend, typer.Option(help="In this process, or on local Spark.")] = Backend.embedded,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in --output.")] = False,
     format_: Annotated[

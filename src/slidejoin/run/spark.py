@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _POLL_SECONDS = 0.2
-_WAITING = ("left", "right", "full", "left_anti")  # joins that hand out rows without a partner
 _OPTIONS: dict[str, dict[str, str]] = {
     "parquet": {},
     # As the embedded engine reads them: a value that does not fit its column is an error, not a null.
@@ -122,7 +121,7 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
     late = watch.total("late")
     if late:
         notes.append(f"{late:,} rows were behind the watermark and were left out")
-    if job.spec.how in _WAITING and watch.stored:
+    if job.spec.join_type.returns_unmatched and watch.stored:
         notes.append(f"{watch.stored:,} rows are still in the window; those without a partner come out later")
     return Summary(
         engine="Spark, stream",

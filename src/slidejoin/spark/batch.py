@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from slidejoin.errors import CapacityError, StateError
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.plan import plan as planned
 from slidejoin.spark import blobs, recipe, tasks
 from slidejoin.spark.output import RESULTS
 from slidejoin.spark.prepare import Prepared, routed
 from slidejoin.spark.recipe import Recipe
 from slidejoin.spark.route import Routing
-from slidejoin.spec import LEFT_ONLY
 from slidejoin.table_join import Numbers, PairFinder, taken
 
 LIMIT = 2**26  # bytes of a side of a group in memory
@@ -90,24 +90,24 @@ def _join_block(
     plan: Recipe, routing: Routing, second: bool, block: pa.Table, other: "_Spool"
 ) -> Iterator[pa.Table]:
     """Join home rows with all rows of the other side; of a second half, only rows without a partner come."""
-    how, home = routing.how, routing.home
+    type_, home = JOIN_TYPES[routing.how], routing.home
     mine = _by_time(plan, block, home)
     matched = np.zeros(len(mine.table), np.bool_)
     for chunk in other.blocks():
         meeting = _Meeting(plan, routing, mine, _by_time(plan, chunk, 1 - home))
         for rows in _slices(mine.times, plan.time.before + plan.time.after):
-            if how in LEFT_ONLY:
+            if type_.only is not None:
                 matched[rows] |= meeting.matched(rows)
                 continue
             for parts, numbers in meeting.pieces(rows):
                 matched[parts[home]][numbers[home]] = True
                 if not second:
                     both = [table[part] for table, part in zip(meeting.tables, parts, strict=True)]
-                    yield taken(plan.matched, both, numbers, "inner")
-    if how != "inner":
-        alone = np.flatnonzero(matched if how == "left_semi" else ~matched)
+                    yield taken(plan.matched, both, numbers, JOIN_TYPES["inner"])
+    if type_.name != "inner":
+        alone = np.flatnonzero(matched == type_.is_semi)
         tables = _sides(home, mine.table, plan.schemas[1 - home].empty_table())
-        yield taken(plan.matched, tables, _sides(home, alone, np.full(len(alone), -1)), how)
+        yield taken(plan.matched, tables, _sides(home, alone, np.full(len(alone), -1)), type_)
 
 
 class _Timed(NamedTuple):
@@ -139,8 +139,8 @@ class _Meeting:
         self._finder = PairFinder(self.tables, planned(routing.bound), plan.time)
 
     def matched(self, rows: slice) -> NDArray[np.bool_]:
-        """Which home rows have a partner, of a left side at home."""
-        return self._finder.matched(rows, self._near(rows))
+        """Which home rows have a partner."""
+        return self._finder.matched(self._home, *_sides(self._home, rows, self._near(rows)))
 
     def pieces(self, rows: slice, near: slice | None = None) -> Iterator[_Piece]:
         """The pairs of home rows, with all rows of their time or some: ``RESULTS`` of them at a time."""

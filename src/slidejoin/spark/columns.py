@@ -5,6 +5,7 @@ Everything may be null, since an outer join has rows without a side. Every type 
 SchemaError here, at the call, and not in a task.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -62,9 +63,9 @@ def _arrow_type(type_: types.DataType, where: str) -> pa.DataType:
     )
 
 
-def output_fields(left: types.StructType, right: types.StructType | None, names: list[str]) -> list[Any]:
+def output_fields(inputs: Sequence[types.StructType], names: list[str]) -> list[Any]:
     """The fields of the result: those of the inputs under new names, nullable and without a watermark."""
-    fields = [*left.fields, *(right.fields if right is not None else ())]
+    fields = [field for schema in inputs for field in schema.fields]
     return [
         types.StructField(
             name, field.dataType, True, {k: v for k, v in (field.metadata or {}).items() if k != DELAY}

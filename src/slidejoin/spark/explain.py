@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame
 
+from slidejoin.join_type import JOIN_TYPES, How
 from slidejoin.plan import Explanation, plan
 from slidejoin.predicate import Predicate
 from slidejoin.spark import batch
@@ -16,7 +17,7 @@ def explain(
     right: DataFrame,
     on: Predicate,
     window: Window,
-    how: str = "inner",
+    how: How = "inner",
     suffixes: tuple[str, str] = ("", "_right"),
     *,
     partitions: int | None = None,
@@ -91,7 +92,7 @@ def _width(type_: object) -> int:
 def _latency(prepared: Prepared, how: str) -> str:
     text = "a pair comes with the micro-batch of its later row; one takes some 0.5 s at least, and more with "
     text += f"many partitions ({prepared.recipe.partitions} here)"
-    if how in ("left", "right", "full", "left_anti"):
+    if JOIN_TYPES[how].returns_unmatched:
         text += (
             "; rows without a partner come when the watermark has passed their window, a micro-batch later"
         )

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slidejoin.errors import SpecError
+from slidejoin.join_type import How
 from slidejoin.predicate import Predicate
 from slidejoin.spark import tasks
 from slidejoin.spark.batch import joined as batch_joined
@@ -28,7 +29,7 @@ def join(
     right: DataFrame,
     on: Predicate,
     window: Window,
-    how: str = "inner",
+    how: How = "inner",
     suffixes: tuple[str, str] = ("", "_right"),
     *,
     partitions: int | None = None,
@@ -48,7 +49,8 @@ def join(
         ``withWatermark`` on both of them. With ``late="return"`` late rows come out, too: the column ``late``
         names their side, and is null for results.
     how : str
-        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` or ``"left_anti"``.
+        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"``, ``"left_anti"``,
+        ``"right_semi"`` or ``"right_anti"``.
     suffixes : (str, str)
         Added to names that both sides have.
     partitions : int, optional

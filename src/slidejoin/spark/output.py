@@ -47,10 +47,11 @@ def results(recipe: Recipe, table: pa.Table, unmatched: bool) -> pa.Table:
 
 def late_rows(recipe: Recipe, table: pa.Table, side: int) -> pa.Table:
     """Late rows of a side among the results: its columns, and which side it is. The others are null."""
-    if side and recipe.left_only:
+    sides = recipe.spec.join_type.sides
+    if side not in sides:
         return recipe.output.empty_table()
     columns = [pa.nulls(len(table), field.type) for field in recipe.output]
-    start = len(recipe.schemas[0]) if side else 0
+    start = len(recipe.schemas[0]) if side > sides[0] else 0
     columns[start : start + table.num_columns] = table.columns
     columns[-1] = pa.array([SIDES[side]] * len(table), pa.string())
     return pa.Table.from_arrays(columns, schema=recipe.output)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, types
 
 from slidejoin.errors import SchemaError, SpecError
+from slidejoin.join_type import How
 from slidejoin.keys import bind
 from slidejoin.keys.extract import SIDES
 from slidejoin.predicate import Predicate
@@ -82,7 +83,7 @@ def prepare(
     groups, shuffle = _partitions(left, partitions)
     settings = left.sparkSession.conf
     # Every row that comes out unmatched has one home, so a full join is two.
-    halves = ("left", "right") if how == "full" else (how,)
+    halves: tuple[How, ...] = ("left", "right") if spec.join_type.home is None else (spec.how,)
     routings = tuple(Routing(bind(replace(grouped, how=half), *schemas), half, groups) for half in halves)
     recipe = Recipe(
         name=uuid.uuid4().hex,
@@ -233,7 +234,7 @@ def _output(
     """Columns of the result, with Spark's types; SchemaError where an added name is taken."""
     names = recipe.matched.names
     _refuse_same_names(names, sensitive)
-    fields = output_fields(left, None if recipe.left_only else right, names)
+    fields = output_fields([(left, right)[side] for side in recipe.spec.join_type.sides], names)
     added = [(recipe.event_time, "event_time", "give it another name")] if recipe.event_time else []
     if recipe.late:
         added.append((LATE, "late='return'", "rename the column"))

@@ -25,8 +25,6 @@ from slidejoin.window_join import WindowJoin
 VERSION = 1  # of the state in a checkpoint
 LATE = "late"
 
-_LEFT_ONLY = ("left_semi", "left_anti")
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -99,16 +97,10 @@ class Recipe:
         assert time is not None, "an interval has one"
         return time
 
-    @property
-    def left_only(self) -> bool:
-        """Whether results have the left columns alone."""
-        return self.spec.how in _LEFT_ONLY
-
     @functools.cached_property
     def matched(self) -> pa.Schema:
         """Columns that come out of a group's join."""
-        right = None if self.left_only else self.schemas[1]
-        return output_schema(self.schemas[0], right, self.spec.suffixes)
+        return output_schema(*self.schemas, self.spec.suffixes, self.spec.join_type.only)
 
     @functools.cached_property
     def output(self) -> pa.Schema:

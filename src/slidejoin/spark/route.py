@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SpecError
+from slidejoin.join_type import join_type
 from slidejoin.keys import BoundKey, BoundSpec, BoundTime
 from slidejoin.keys.extract import SIDES, Mask
 from slidejoin.keys.types import key_type
@@ -36,8 +37,6 @@ Keys: TypeAlias = NDArray[Any]
 
 MAX_GROUPS = 2**16
 
-# A row that comes out unmatched has to know all its partners, so its side is at home.
-_HOME = {"inner": 1, "left": 0, "left_semi": 0, "left_anti": 0, "right": 1}
 _KEY_PARTS = ("left", "right", "op", "ranges", "verify")
 
 _WIDTH = 32  # cells by the reach of a band, at least
@@ -94,10 +93,9 @@ class Routing:
     """
 
     def __init__(self, bound: BoundSpec, how: str, groups: int) -> None:
-        if how == "full":
-            raise SpecError("how='full' has no one home for its rows; route a left join and a right one")
-        if how not in _HOME:
-            raise SpecError(f"how={how!r}; expected one of {', '.join(_HOME)}")
+        home = join_type(how).home
+        if home is None:
+            raise SpecError(f"how={how!r} has no one home for its rows; route a left join and a right one")
         if bound.spec.self_join:
             raise SpecError("a self-join has one stream, a routing two sides; join the stream with itself")
         if isinstance(groups, bool) or not hasattr(groups, "__index__") or not 1 <= groups <= MAX_GROUPS:
@@ -105,7 +103,7 @@ class Routing:
         self.bound = bound
         self.how = how
         self.groups = int(groups)
-        self.home = _HOME[how]
+        self.home = home
         self._equal = [i for i, key in enumerate(bound.keys) if _is_equality(key)]
         bands = [i for i, key in enumerate(bound.keys) if key.op in ("band", "bands")]
         self._banded = next((i for i in bands if i not in self._equal), None)
