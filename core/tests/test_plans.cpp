@@ -227,7 +227,7 @@ class Replay {
     JoinSpec spec_;
     Level level_;
     std::unique_ptr<Engine> engine_;
-    Outcome outcome_{{{true, true}}};
+    Outcome outcome_{JoinType{{true, true}}};
     std::vector<Held> held_[2];
     std::uint64_t first_[2] = {0, 0};
     std::int64_t numbers_[2] = {0, 0};
@@ -345,7 +345,7 @@ TEST(outcomes_of_each_join_type) {
 }
 
 TEST(a_position_that_is_not_held_is_a_defect) {
-    Outcome outcome({{true, false}});
+    Outcome outcome(JoinType{{true, false}});
     outcome.extend(0, 2);
     outcome.limit(0, 1, 2);
     const std::int64_t position[] = {0}, after[] = {0};

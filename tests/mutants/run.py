@@ -147,7 +147,7 @@ def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
         if not (tables and other == level):
             lines.append(
                 f"namespace {LEVELS[other]} {{ void join_tables(const TableJoinSpec&, const Batch&,"
-                " const Batch&, bool, TableJoinResult&) {"
+                " const Batch&, TableJoinResult&) {"
                 ' throw std::logic_error("no join of tables in this program"); } }'
             )
     lines.append("}")
