@@ -108,7 +108,7 @@ def load(database, arrivals, on, window, self_join=False):
         CREATE OR REPLACE TABLE arrivals AS
         WITH clocked AS (SELECT *, {slowest} - {shift} AS watermark FROM raw),
         judged AS (
-            SELECT *, coalesce(ts <= lag(watermark) OVER (ORDER BY number), FALSE) AS late
+            SELECT *, coalesce(ts < lag(watermark) OVER (ORDER BY number), FALSE) AS late
             FROM clocked
         )
         SELECT *, coalesce({" OR ".join(dead)}, FALSE) AS dead FROM judged
@@ -162,7 +162,7 @@ def final_sql(window, row, side):
             if purge == "self":
                 leaves += f" AND x.side = {side}"
         case Interval(before, after):
-            leaves = f"x.watermark >= {row}.ts + {(after, before)[side]}"
+            leaves = f"x.watermark > {row}.ts + {(after, before)[side]}"
     first = f"SELECT min(x.number) FROM admitted x WHERE x.number >= {row}.number AND {leaves}"
     return f"CASE WHEN {row}.dead THEN {row}.number ELSE ({first}) END"
 

@@ -156,7 +156,7 @@ def drop_late(database, spec):
         SELECT number FROM times
         WINDOW before AS (ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
         QUALIFY {seen[0]} IS NOT NULL AND {seen[1]} IS NOT NULL
-            AND ts <= least({", ".join(seen)}) - {lateness}
+            AND ts < least({", ".join(seen)}) - {lateness}
     """)
     for side in (0, 1):
         name = "lr"[side]
