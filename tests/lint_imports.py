@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
     {"atomic_file", "errors", "_core", "reference"},
-    {"isa", "window"},
+    {"isa", "join_type", "window"},
     {"index"},
     {"native", "predicate"},
     {"spec"},
