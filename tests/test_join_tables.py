@@ -228,7 +228,7 @@ def test_columns_of_any_type_come_along():
 
 def test_errors_are_those_of_window_join():
     left, right = pa.table({"x": [1], "s": ["a"]}), pa.table({"x": [1.5], "s": ["a"]})
-    with pytest.raises(SchemaError, match=r"left column 'y' is missing; the left columns are 'x', 's'"):
+    with pytest.raises(SchemaError, match=r"left has no column 'y'; it has 'x', 's'"):
         sj.join(left, right, sj.equal("y", "x"))
     with pytest.raises(SchemaError, match="integer with float; cast one of them"):
         sj.join(left, right, sj.equal("x"))

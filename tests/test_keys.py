@@ -171,13 +171,13 @@ def test_text_has_no_order(type_):
 
 def test_a_missing_column():
     schema, empty = pa.schema({"a": pa.int8(), "c": pa.int8()}), pa.schema({})
-    with pytest.raises(sj.SchemaError, match="right column 'b' is missing; the right columns are 'a', 'c'"):
+    with pytest.raises(sj.SchemaError, match="right has no column 'b'; it has 'a', 'c'"):
         bind(join_spec(EQUAL, 10), schema, schema)
-    with pytest.raises(sj.SchemaError, match="left column 'a' is missing; the left columns are none at all"):
+    with pytest.raises(sj.SchemaError, match="left has no column 'a'; it has none"):
         bind(join_spec(EQUAL, 10), empty, schema)
     with pytest.raises(sj.SchemaError, match="right column 'c' is there 2 times; rename all but one"):
         bind(join_spec(equal("c"), 10), schema, pa.schema([("c", pa.int8()), ("c", pa.int8())]))
-    with pytest.raises(sj.SchemaError, match="left column 'ts' is missing"):
+    with pytest.raises(sj.SchemaError, match="left has no column 'ts'"):
         bind(join_spec(equal("a"), within(3, time="ts")), schema, schema)
 
 
@@ -399,7 +399,7 @@ def test_a_column_of_another_kind_than_the_bound_one():
         bound.extract(pa.table({"a": pa.array([1], pa.timestamp("ns"))}), 0)
     with pytest.raises(sj.SchemaError, match="has type double"):
         key(EQUAL, pa.float32()).extract(pa.table({"a": [0.1]}), 0)
-    with pytest.raises(sj.SchemaError, match="right column 'b' is missing"):
+    with pytest.raises(sj.SchemaError, match="right has no column 'b'"):
         bound.extract(pa.table({"a": [1]}), 1)
     with pytest.raises(sj.SchemaError, match=r"left column 'a' holds 300 in row 1, which does not fit int8"):
         key(EQUAL, pa.int8()).extract(pa.table({"a": [3, 300]}), 0)

@@ -114,6 +114,43 @@ def test_refusals_help() -> None:
             Side("left").check(twice)
 
 
+def test_lists_of_dicts_have_the_columns_of_all_their_rows() -> None:
+    table = to_table([{"a": 1}, {"b": "x", "a": None}, {}], "left")
+    assert table.to_pydict() == {"a": [1, None, None], "b": [None, "x", None]}
+    assert table.schema.types == [pa.int64(), pa.string()]
+    with pytest.raises(SchemaError, match=r"(?s)left is a list that is not a table .*expected"):
+        to_table([{"a": 1}, {"a": "x"}], "left")
+    side = fixed([("a", pa.int8()), ("b", pa.string())])
+    assert side.check([{"a": 1, "b": "x"}]).schema == side.schema
+    assert side.check([]).schema == side.schema
+    with pytest.raises(SchemaError, match="left has no column 'a'; it has none"):
+        Side("left", needs=["a"]).check([])
+
+
+def test_the_first_batch_must_have_the_columns_that_are_read() -> None:
+    side = Side("left", needs=["price", "ts"])
+    with pytest.raises(
+        SchemaError, match=r"left has no column 'price'; it has 'prcie', 'ts'; did you mean 'prcie'\?"
+    ):
+        side.check({"prcie": [1.0], "ts": [1]})
+    assert side.check({"ts": [1], "other": [2], "price": [1.0]}).column_names == ["ts", "other", "price"]
+
+
+@pytest.mark.parametrize("index", ["ts", ["ts", "other"]])
+def test_a_column_in_the_index_of_a_frame_is_named(index: Any) -> None:
+    frame = pd.DataFrame({"ts": [1], "other": [2], "price": [1.0]}).set_index(index)
+    says = r"has no column 'ts'; it has .*'price'.*; 'ts' is the index of the DataFrame, call reset_index\(\)"
+    with pytest.raises(SchemaError, match=says):
+        Side("left", needs=["price", "ts"]).check(frame)
+    with pytest.raises(SchemaError, match=says):
+        fixed([("price", pa.float64()), ("ts", pa.int64())]).check(frame)
+
+
+def test_integers_then_floats_are_refused_with_a_cure() -> None:
+    with pytest.raises(SchemaError, match=r"cast the column to double in the first batch, or .* schemas="):
+        fixed([("a", pa.int64())]).check({"a": [1.5]})
+
+
 def fixed(schema: Any) -> Side:
     return Side("left", pa.schema(schema))
 

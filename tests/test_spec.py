@@ -48,7 +48,9 @@ def test_every_order(order):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"on": "price"}, "on='price'; expected a predicate, such as sj.band"),
+        ({"on": "price"}, "on='price'; expected a predicate, such as sj.equal('price')"),
+        ({"on": None}, "on=None; expected a predicate, such as sj.band"),
+        ({"index": "btree"}, "; did you mean 'b-tree'?"),
         ({"on": None}, "on=None; expected a predicate"),
         ({"window": "10s"}, "expected a number of rows"),
         ({"window": 0}, "a window of 0 rows"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slidejoin import _core
-from slidejoin.errors import SpecError
+from slidejoin.errors import SpecError, suggestion
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def parse_index(text: str) -> tuple[str, dict[str, int | float]]:
     names = [*_core.indexes(), "auto"]
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None or form[1] not in names:
-        raise SpecError(f"index={text!r}; expected one of {', '.join(names)}")
+        raise SpecError(f"index={text!r}; expected one of {', '.join(names)}{suggestion(text, names)}")
     name, given = form[1], form[2]
     parameters = {parameter.name: parameter for parameter in PARAMETERS.get(name, ())}
     options: dict[str, int | float] = {}

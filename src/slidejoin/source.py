@@ -1,8 +1,8 @@
-"""Sources: whatever speaks Arrow becomes a table whose columns the join knows.
+"""Sources: batches in any form that Arrow can read become tables with the columns that the join expects.
 
-:func:`to_table` reads a batch, :class:`Side` fixes the columns of a side at its first batch and fits every
-later one to them, :func:`split_arrivals` takes an interleaved batch apart. None of them copies a column that
-needs no change; the cost of a batch is O(columns) and the rows of the columns that are cast.
+:func:`to_table` reads a batch. :class:`Side` fixes the columns of a side at its first batch and casts every
+later batch to them. :func:`split_arrivals` splits an interleaved batch into its sides. None of them copies a
+column that needs no change. Cost of a batch: O(columns), and O(rows) for each column that is cast.
 """
 
 import sys
@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin.column_store import gathered
-from slidejoin.errors import SchemaError
+from slidejoin.errors import SchemaError, suggestion
 
 EXPECTED = (
-    "expected a pyarrow Table or RecordBatch, a pandas or Polars DataFrame, a DuckDB relation, "
-    "or anything else with __arrow_c_stream__"
+    "expected a pyarrow Table or RecordBatch, a pandas or Polars DataFrame, a DuckDB relation, a dict of "
+    "columns, a list of dicts, or anything else with __arrow_c_stream__"
 )
 
 
@@ -29,20 +29,23 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
     Parameters
     ----------
     data : object
-        A pyarrow Table, RecordBatch or RecordBatchReader; a pandas DataFrame, whose index is left out; a
-        Polars DataFrame; a DuckDB relation or result; any object with ``__arrow_c_stream__`` or with
-        ``__arrow_c_array__`` of a struct; a dict of arrays.
+        A pyarrow Table, RecordBatch or RecordBatchReader; a pandas DataFrame, without its index; a Polars
+        DataFrame; a DuckDB relation or result; any object with ``__arrow_c_stream__`` or with
+        ``__arrow_c_array__`` of a struct; a dict of arrays; a list of dicts, one for each row, in which
+        a missing key is a null.
     name : str
         What errors call it.
 
     Notes
     -----
-    Cost: O(columns) where the data is in Arrow's form already; pandas and dicts are copied.
+    Cost: O(columns) where the data is in Arrow's form already; pandas, dicts and lists are copied.
 
     Examples
     --------
     >>> to_table({"id": [1, 2]}).schema
     id: int64
+    >>> to_table([{"id": 1}, {"id": 2, "name": "b"}]).to_pydict()
+    {'id': [1, 2], 'name': [None, 'b']}
     """
     if isinstance(data, pa.Table):
         return data
@@ -57,6 +60,9 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
             return pa.table(data)
         if isinstance(data, Mapping):
             return pa.table({str(column): values for column, values in data.items()})
+        if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+            columns = dict.fromkeys(column for row in data for column in row)
+            return pa.table({str(column): [row.get(column) for row in data] for column in columns})
         for method in ("to_arrow_table", "fetch_arrow_table"):  # results of DuckDB
             if hasattr(data, method):
                 return to_table(getattr(data, method)(), name)
@@ -64,7 +70,7 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
         if isinstance(error, SchemaError):
             raise
         kind = type(data).__name__
-        raise SchemaError(f"{name} is a {kind} that is no table of columns ({error}); {EXPECTED}") from error
+        raise SchemaError(f"{name} is a {kind} that is not a table ({error}); {EXPECTED}") from error
     hint = "; call .collect() on it" if type(data).__name__ == "LazyFrame" else ""
     raise SchemaError(f"{name} is a {type(data).__qualname__}{hint}; {EXPECTED}")
 
@@ -72,19 +78,19 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
 class Side:
     """The columns of one side: fixed by the first batch, the same for every later one.
 
-    A later batch may have its columns in another order, and a column in another type that says the same,
+    A later batch may have its columns in another order, and a column in another type with the same values,
     since pandas and Polars give one column several types:
 
     - string, large_string and string_view; binary, large_binary and binary_view;
     - dictionary or plain, in either direction;
     - any type, for a batch that has no value in the column;
     - integers and floats of another width, times of another unit, decimals of another scale, if **every
-      value** of the batch survives. A float column of whole numbers becomes an integer one, which is
-      what pandas makes of integers with gaps. A float64 never becomes a float32.
+      value** of the batch survives the cast. A float column of whole numbers becomes an integer one: pandas
+      turns integers with nulls into floats. A float64 never becomes a float32.
 
     Anything else is a SchemaError that names the column. Dictionary columns with indices of 8 or 16 bits
-    are given 32 bits, since later batches may have more values. All columns may be null, and metadata of
-    the schema (pandas writes some) is left behind.
+    get 32 bits, since later batches may have more values. All columns may be null. Metadata of the schema
+    (pandas writes some) is dropped.
 
     Parameters
     ----------
@@ -92,6 +98,8 @@ class Side:
         What errors call it, such as ``"left"``.
     schema : pyarrow.Schema, optional
         The columns, where they are known before the first batch.
+    needs : sequence of str
+        Columns that the join reads: the first batch must have them.
 
     Examples
     --------
@@ -103,8 +111,9 @@ class Side:
     name: string
     """
 
-    def __init__(self, name: str, schema: pa.Schema | None = None) -> None:
+    def __init__(self, name: str, schema: pa.Schema | None = None, needs: Sequence[str] = ()) -> None:
         self.name = name
+        self._needs = needs
         self.schema: pa.Schema | None = None
         if schema is not None:
             self.fix(schema)
@@ -117,11 +126,14 @@ class Side:
         Cost: O(columns), and O(rows) for each column that is cast.
         """
         table = to_table(data, self.name)
-        if self.schema is not None and table.schema.equals(self.schema) and not table.schema.metadata:
-            return table
+        if self.schema is not None:
+            if table.schema.equals(self.schema) and not table.schema.metadata:
+                return table
+            if isinstance(data, list) and not data:
+                return self.schema.empty_table()
         _unique(table.column_names, self.name)
+        self._has(self._needs if self.schema is None else self.schema.names, table.column_names, data)
         expected = _normal(table.schema) if self.schema is None else self.schema
-        self._same_names(table.column_names, expected.names)
         columns = [self._fit(table.column(field.name), field) for field in expected]
         if not columns:
             return table.select([]).replace_schema_metadata(None)
@@ -133,15 +145,21 @@ class Side:
             _unique(schema.names, self.name)
             self.schema = _normal(schema)
 
-    def _same_names(self, came: Sequence[str], expected: Sequence[str]) -> None:
-        missing = [column for column in expected if column not in came]
-        extra = [column for column in came if column not in expected]
-        if missing:
-            raise SchemaError(
-                f"{self.name} has no column {missing[0]!r}; it has {', '.join(map(repr, came)) or 'none'}, "
-                "expected the columns of the first batch"
-            )
-        if extra:
+    def _has(self, expected: Sequence[str], given: Sequence[str], data: Any) -> None:
+        """Check the names of a batch: all that are needed of the first one, the same in every later one."""
+        for column in expected:
+            if column not in given:
+                first = "" if self.schema is None else ", expected the columns of the first batch"
+                index = getattr(data, "index", None)  # of a pandas DataFrame
+                hint = suggestion(column, given)
+                if column in getattr(index, "names", ()):
+                    hint = f"; {column!r} is the index of the DataFrame, call reset_index()"
+                raise SchemaError(
+                    f"{self.name} has no column {column!r}; it has "
+                    f"{', '.join(map(repr, given)) or 'none'}{first}{hint}"
+                )
+        extra = [column for column in given if column not in expected]
+        if extra and self.schema is not None:
             raise SchemaError(
                 f"{self.name} has a new column {extra[0]!r}; the first batch had "
                 f"{', '.join(map(repr, expected)) or 'none'}, leave it out"
@@ -167,13 +185,16 @@ class Side:
         try:
             return _cast(column, field.type)
         except pa.ArrowException as error:
-            raise SchemaError(f"{problem}, and not every value survives a cast ({error})") from None
+            raise SchemaError(
+                f"{problem}, and not every value survives a cast ({error}); cast the column to {column.type} "
+                "in the first batch, or give the join schemas=(left, right)"
+            ) from None
 
 
 def split_arrivals(
     table: pa.Table, side_column: str, left: pa.Schema | None = None, right: pa.Schema | None = None
 ) -> tuple[NDArray[np.uint8], pa.Table, pa.Table]:
-    """Take an interleaved batch apart: the side of each row, the left rows and the right rows.
+    """Split an interleaved batch: the side of each row, the left rows and the right rows.
 
     Parameters
     ----------
@@ -182,8 +203,8 @@ def split_arrivals(
     side_column : str
         Column with ``"left"`` and ``"right"`` (also dictionary-encoded), or with 0 and 1, or false and true.
     left, right : pyarrow.Schema, optional
-        Columns of either side where they are fixed already. A side without a schema has all columns but
-        ``side_column``; to give the sides different columns, push an empty batch of each first, or pass their
+        Columns of a side that are fixed already. A side without a schema has all columns except
+        ``side_column``. To give the sides different columns, push an empty batch of each first, or pass their
         schemas to the join.
 
     Returns
@@ -208,6 +229,7 @@ def split_arrivals(
         raise SchemaError(
             f"arrivals have no column {side_column!r} that tells the side; "
             f"they have {', '.join(map(repr, table.column_names)) or 'none'}"
+            f"{suggestion(side_column, table.column_names) or ', name it by side='}"
         )
     sides = _sides(table.column(side_column), side_column)
     others = [column for column in table.column_names if column != side_column]
@@ -218,7 +240,7 @@ def split_arrivals(
                 f"arrivals have a column {column!r} that neither side has; left has "
                 f"{', '.join(wanted[0])}, right has {', '.join(wanted[1])}"
             )
-    # A column that arrivals lack stays out here, so that the side's own check can say so.
+    # A column that arrivals do not have is left out here, so that the check of its side reports it.
     tables = [table.select([name for name in names if name in others]) for names in wanted]
     return sides, rows_of(tables[0], np.flatnonzero(sides == 0)), rows_of(tables[1], np.flatnonzero(sides))
 
@@ -308,7 +330,7 @@ def _normal(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-# Types of one row say the same, apart from values that do not fit; a cast tells.
+# Types that one of these tests accepts hold the same values; a cast finds those that do not fit.
 _FAMILIES = (
     lambda t: t in (pa.string(), pa.large_string(), pa.string_view()),
     lambda t: t in (pa.binary(), pa.large_binary(), pa.binary_view()),
@@ -319,28 +341,28 @@ _FAMILIES = (
 )
 
 
-def _may_cast(came: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether a value of one type can be said in the other at all."""
+def _may_cast(given: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether some values of one type have an equal value in the other."""
     kind = pa.types
-    if came == expected or kind.is_null(came):
+    if given == expected or kind.is_null(given):
         return True
-    if kind.is_dictionary(came) or kind.is_dictionary(expected):
-        return _may_cast(*(t.value_type if kind.is_dictionary(t) else t for t in (came, expected)))
-    if kind.is_integer(came):
+    if kind.is_dictionary(given) or kind.is_dictionary(expected):
+        return _may_cast(*(t.value_type if kind.is_dictionary(t) else t for t in (given, expected)))
+    if kind.is_integer(given):
         return bool(kind.is_integer(expected) or kind.is_floating(expected))
-    if kind.is_floating(came):
-        wider = kind.is_floating(expected) and expected.bit_width > came.bit_width
+    if kind.is_floating(given):
+        wider = kind.is_floating(expected) and expected.bit_width > given.bit_width
         return bool(wider or kind.is_integer(expected))
-    if kind.is_timestamp(came) and kind.is_timestamp(expected):
-        return bool(came.tz == expected.tz)
-    if kind.is_struct(came) and kind.is_struct(expected):
-        return [f.name for f in came] == [f.name for f in expected] and all(
-            _may_cast(one.type, other.type) for one, other in zip(came, expected, strict=True)
+    if kind.is_timestamp(given) and kind.is_timestamp(expected):
+        return bool(given.tz == expected.tz)
+    if kind.is_struct(given) and kind.is_struct(expected):
+        return [f.name for f in given] == [f.name for f in expected] and all(
+            _may_cast(one.type, other.type) for one, other in zip(given, expected, strict=True)
         )
     lists = (kind.is_list, kind.is_large_list, kind.is_list_view, kind.is_large_list_view)
-    if any(test(came) for test in lists) and any(test(expected) for test in lists):
-        return _may_cast(came.value_type, expected.value_type)
-    return any(test(came) and test(expected) for test in _FAMILIES)
+    if any(test(given) for test in lists) and any(test(expected) for test in lists):
+        return _may_cast(given.value_type, expected.value_type)
+    return any(test(given) and test(expected) for test in _FAMILIES)
 
 
 def _wide(type_: pa.DataType) -> pa.DataType:

@@ -52,6 +52,11 @@ class JoinSpec:
         """What ``how`` means."""
         return JOIN_TYPES[self.how]
 
+    def columns(self, side: int) -> tuple[str, ...]:
+        """Names of the columns of a side that the join reads."""
+        keys = ((conjunct.left, conjunct.right)[side] for conjunct in self.on.conjuncts)
+        return (*keys, *([self.time[side]] if self.time else []))
+
     @property
     def time(self) -> tuple[str, str] | None:
         """Names of the left and the right timestamp column, for windows of time."""
@@ -127,7 +132,8 @@ def join_spec(
     Rows(left=1000, right=1000)
     """
     if not isinstance(on, Predicate):
-        raise SpecError(f"on={on!r}; expected a predicate, such as sj.band('price', within=0.5)")
+        example = f"sj.equal({on!r})" if isinstance(on, str) else "sj.band('price', within=0.5)"
+        raise SpecError(f"on={on!r}; expected a predicate, such as {example}")
     checked = check_window(window)
     if not isinstance(checked, Rows) and checked.time is None:
         raise SpecError("the window does not name its timestamps; add time='column'")

@@ -53,8 +53,8 @@ def join(
     Parameters
     ----------
     left, right
-        Anything that speaks Arrow (pyarrow, pandas, Polars, DuckDB results), or a dict of columns; up to
-        2**32 - 1 rows each.
+        pyarrow, pandas, Polars or DuckDB tables, anything else that Arrow can read, a dict of columns or a
+        list of dicts; up to 2**32 - 1 rows each.
     on : Predicate
         Condition on columns of both sides: ``sj.band("price", within=0.5)``, ``sj.equal("symbol")`` and
         their like, joined by ``&``.
@@ -101,9 +101,10 @@ def join(
     if limit is not None:
         _check_number("limit", limit)
     workers = min(int(workers), MAX_WORKERS)
-    tables = _typed((Side("left").check(left), Side("right").check(right)), spec.on)
-    for name, table in zip(("left", "right"), tables, strict=True):
-        check_rows(name, table.num_rows)
+    sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
+    tables = _typed((sides[0].check(left), sides[1].check(right)), spec.on)
+    for side, table in zip(sides, tables, strict=True):
+        check_rows(side.name, table.num_rows)
     schema = output_schema(tables[0].schema, tables[1].schema, spec.suffixes, spec.join_type.only)
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
     most = _rows_in_memory(tables) if limit is None else int(limit)

@@ -325,7 +325,7 @@ def test_decimals_that_do_not_fit_64_bits():
         (lambda: sj.interval(1, 1, time="ts", lateness=-1), ("lateness -1 is negative", "0 or more")),
         (lambda: sj.interval(1, "1s", time="ts"), ("before 1", "'1s'")),
         (lambda: sj.WindowJoin(sj.equal("k"), sj.within(5)), ("time=",)),
-        (lambda: sj.WindowJoin("k", 5), ("on='k'", "sj.band")),
+        (lambda: sj.WindowJoin("k", 5), ("on='k'", "such as sj.equal('k')")),
     ],
 )
 def test_a_senseless_description(make, says):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from slidejoin import _core
-from slidejoin.errors import SchemaError
+from slidejoin.errors import SchemaError, suggestion
 from slidejoin.keys.types import decoded, family, tick
 from slidejoin.spec import KEY_TYPES
 
@@ -33,7 +33,8 @@ def column_type(schema: pa.Schema, side: int, name: str) -> pa.DataType:
     if places:
         raise SchemaError(f"{SIDES[side]} column {name!r} is there {len(places)} times; rename all but one")
     there = ", ".join(map(repr, schema.names)) or "none at all"
-    raise SchemaError(f"{SIDES[side]} column {name!r} is missing; the {SIDES[side]} columns are {there}")
+    hint = suggestion(name, schema.names)
+    raise SchemaError(f"{SIDES[side]} has no column {name!r}; it has {there}{hint}")
 
 
 def find(table: pa.Table, side: int, name: str, common: pa.DataType) -> pa.ChunkedArray:
