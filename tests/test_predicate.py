@@ -174,6 +174,7 @@ def test_equality_and_hash_by_value():
         (lambda: bands("x", ranges=7), "expected pairs"),
         (lambda: equal(3), "equal left is 3; expected the name of a column"),
         (lambda: less("a", 3), "less right is 3; expected the name of a column"),
+        (lambda: band("a", 0.5), "band right is 0.5; did you mean band('a', within=0.5)?"),
         (lambda: band(None, within=1), "band left is None; expected the name of a column"),
     ],
 )

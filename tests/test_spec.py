@@ -52,7 +52,7 @@ def test_every_order(order):
         ({"on": None}, "on=None; expected a predicate, such as sj.band"),
         ({"index": "btree"}, "; did you mean 'b-tree'?"),
         ({"on": None}, "on=None; expected a predicate"),
-        ({"window": "10s"}, "expected a number of rows"),
+        ({"window": "10s"}, "sj.rows(...), sj.within('10s', time='ts') or sj.interval(...)"),
         ({"window": 0}, "a window of 0 rows"),
         ({"window": rows(2**31 + 1)}, "2**31"),
         ({"window": within("5s")}, "does not name its timestamps; add time='column'"),
@@ -72,7 +72,7 @@ def test_every_order(order):
         ({"suffixes": "ab"}, "expected a pair of texts"),
         ({"suffixes": ("a", None)}, "expected a pair of texts"),
         ({"self_join": 1}, "self_join=1; expected True or False"),
-        ({"self_join": True, "window": (3, 4)}, "one stream and one window, not Rows(left=3, right=4)"),
+        ({"self_join": True, "window": (3, 4)}, "one stream and one window, not rows(left=3, right=4)"),
         ({"self_join": True, "window": within(3, time=("a", "b"))}, "one timestamp, not ('a', 'b')"),
     ]
     + [({"how": how, "self_join": True}, f"how={how!r} in a self-join") for how in list(JOIN_TYPES)[1:]],

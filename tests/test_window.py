@@ -127,6 +127,21 @@ def test_json_keeps_everything(made):
     assert window.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
+@given(windows)
+def test_the_repr_is_the_call_that_makes_it(made):
+    assert eval(repr(made), {"rows": rows, "within": within, "interval": interval}) == made
+
+
+def test_reprs():
+    assert repr(rows(5)) == "rows(5)"
+    assert repr(rows(left=2, right=3)) == "rows(left=2, right=3)"
+    assert repr(within("10s", time="ts")) == "within('10s', time='ts')"
+    assert repr(within(10, time=("a", "b"), purge="self")) == "within(10, time=('a', 'b'), purge='self')"
+    made = interval("90s", "-1ms", time="t", lateness="0s", late="return", idle_after="1min")
+    says = "interval('90s', '-1ms', time='t', lateness='0s', late='return', idle_after='1min')"
+    assert repr(made) == says
+
+
 def test_the_json_form():
     assert rows(left=2, right=3).to_json() == {"kind": "rows", "left": 2, "right": 3}
     assert within(10, time=("a", "b")).to_json() == {

@@ -133,6 +133,8 @@ def band(
     >>> sj.band("x", "y", lower=-3, upper=10)
     band('x', 'y', lower=-3, upper=10)
     """
+    if isinstance(right, int | float):
+        raise SpecError(f"band right is {right!r}; did you mean band({left!r}, within={right!r})?")
     if within is not None:
         if lower is not None or upper is not None:
             raise SpecError("band got within and lower or upper; give within=0.5 or lower=-0.5, upper=0.5")

@@ -129,7 +129,7 @@ def join_spec(
     --------
     >>> from slidejoin.predicate import band
     >>> join_spec(band("price", within=0.5), 1000).window
-    Rows(left=1000, right=1000)
+    rows(1000)
     """
     if not isinstance(on, Predicate):
         example = f"sj.equal({on!r})" if isinstance(on, str) else "sj.band('price', within=0.5)"
@@ -240,9 +240,10 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
         window = rows(left=window[0], right=window[1])
     elif not isinstance(window, Rows | Within | Interval):
         if isinstance(window, bool) or not hasattr(window, "__index__"):
+            within = f"sj.within({window!r}, time='ts')" if isinstance(window, str) else "sj.within(...)"
             raise SpecError(
                 f"window={window!r}; expected a number of rows, a pair (left, right), "
-                "sj.rows(...), sj.within(...) or sj.interval(...)"
+                f"sj.rows(...), {within} or sj.interval(...)"
             )
         window = rows(window)
     if isinstance(window, Rows) and max(window.left, window.right) > MAX_LIVE:

@@ -34,7 +34,7 @@ _NUMBER = r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3
 _DURATION = re.compile(rf"\s*({_NUMBER})\s*({'|'.join(_NANOSECONDS)})\s*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """The last ``left`` left tuples and the last ``right`` right tuples; see :func:`rows`."""
 
@@ -48,12 +48,15 @@ class Rows:
             if count < 1:
                 raise SpecError(f"a window of {count} rows on the {side} side is empty; keep at least 1")
 
+    def __repr__(self) -> str:
+        return f"rows({self.left if self.left == self.right else f'left={self.left}, right={self.right}'})"
+
     def to_json(self) -> dict[str, Any]:
         """The window as JSON values; :func:`from_json` reads them back."""
         return {"kind": "rows", "left": self.left, "right": self.right}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Within:
     """What arrived at most ``duration`` earlier; see :func:`within`.
 
@@ -66,6 +69,10 @@ class Within:
     time: TimeColumns
     purge: str = "cross"
 
+    def __repr__(self) -> str:
+        purge = None if self.purge == "cross" else self.purge
+        return f"within({_literal(self.duration, self.timed)}{_options(time=self.time, purge=purge)})"
+
     def to_json(self) -> dict[str, Any]:
         """The window as JSON values; :func:`from_json` reads them back."""
         return {
@@ -76,7 +83,7 @@ class Within:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval:
     """Pairs with ``-before <= right.ts - left.ts <= after``; see :func:`interval`.
 
@@ -91,6 +98,14 @@ class Interval:
     lateness: int | None = None
     late: str = "drop"
     idle_after: int | None = None
+
+    def __repr__(self) -> str:
+        reach = f"{_literal(self.before, self.timed)}, {_literal(self.after, self.timed)}"
+        lateness = "" if self.lateness is None else f", lateness={_literal(self.lateness, self.timed)}"
+        late = None if self.late == "drop" else self.late
+        idle_after = None if self.idle_after is None else format_duration(self.idle_after)
+        options = _options(late=late, idle_after=idle_after)
+        return f"interval({reach}{_options(time=self.time)}{lateness}{options})"
 
     def to_json(self) -> dict[str, Any]:
         """The window as JSON values; :func:`from_json` reads them back."""
@@ -122,9 +137,9 @@ def rows(n: int | None = None, *, left: int | None = None, right: int | None = N
     --------
     >>> import slidejoin as sj
     >>> sj.rows(1000)
-    Rows(left=1000, right=1000)
+    rows(1000)
     >>> sj.rows(left=1000, right=50)
-    Rows(left=1000, right=50)
+    rows(left=1000, right=50)
     """
     if n is not None and (left is not None or right is not None):
         raise SpecError("rows() got a number for both sides and one for a single side; give one form")
@@ -155,8 +170,8 @@ def within(duration: Duration, *, time: TimeColumns = None, purge: str = "cross"
     Examples
     --------
     >>> import slidejoin as sj
-    >>> sj.within("10s").duration
-    10000000000
+    >>> sj.within("10s", time="ts")
+    within('10s', time='ts')
     """
     amount, timed = _whole("duration", duration)
     if amount <= 0:
@@ -198,9 +213,8 @@ def interval(
     Examples
     --------
     >>> import slidejoin as sj
-    >>> window = sj.interval("5s", "1s", time="ts", lateness="2s")
-    >>> window.before, window.after, window.lateness
-    (5000000000, 1000000000, 2000000000)
+    >>> sj.interval("5s", "1s", time="ts", lateness="2s")
+    interval('5s', '1s', time='ts', lateness='2s')
     """
     given = {"before": before, "after": after}
     if lateness is not None:
@@ -338,3 +352,13 @@ def _time_json(time: TimeColumns) -> str | list[str] | None:
 
 def _text(amount: int, timed: bool) -> str:
     return format_duration(amount) if timed else str(amount)
+
+
+def _literal(amount: int, timed: bool) -> str:
+    """An amount of time as users write it."""
+    return repr(format_duration(amount)) if timed else str(amount)
+
+
+def _options(**given: Any) -> str:
+    """The keyword arguments of a call that are not None."""
+    return "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)

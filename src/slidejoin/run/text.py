@@ -52,7 +52,7 @@ def parse_window(text: str) -> Window:
     Examples
     --------
     >>> parse_window("rows(1_000)")
-    Rows(left=1000, right=1000)
+    rows(1000)
     """
     node = _parsed("window", text)
     if not isinstance(node, ast.Call):
