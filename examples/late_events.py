@@ -1,7 +1,7 @@
 """Match clicks with purchases by event time although both arrive out of order.
 
 A click and a purchase belong together when they are of the same user and the purchase follows within a
-minute. Rows may be up to 20 seconds late; later ones are handed back instead of being lost silently.
+minute. Rows may be up to 20 seconds late; rows that are later are returned by take_late().
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ clicks, purchases = stream("click", n), stream("purchase", n)
 window = sj.interval(before="0s", after="60s", time="ts", lateness="20s", late="return")
 with sj.WindowJoin(sj.equal("user"), window) as join:
     matches = 0
-    for second in range(0, 3800, 10):  # what arrives in the next ten seconds, of either side
+    for second in range(0, 3800, 10):  # the arrivals of the next ten seconds, of both sides
         for side, table in (("left", clicks), ("right", purchases)):
             arrives = table["arrives"].to_numpy()
             first, last = np.searchsorted(arrives, [second, second + 10])

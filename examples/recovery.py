@@ -1,9 +1,9 @@
-"""A join that is killed and goes on: increments of its state in a directory, results that are never lost.
+"""A join that is killed and continues: increments of its state in a directory, no lost results.
 
-The worker reads orders and payments batch by batch. After each batch it keeps what is new of the join's
-state, and with it how many batches it has read and what it has found. It is killed again and again, at any
-point; started anew, it goes on from the last state that was kept whole. In the end the results are those of a
-run that was never killed. (To survive a power cut as well, sync files and directory before the rename.)
+The worker reads orders and payments batch by batch. After each batch it saves the new part of the
+join's state, the number of batches that it has read and the number of results. It is killed several times, at
+random points. After each restart it continues from the last complete state. In the end the results are those
+of a run that was never killed. (To survive a power cut as well, sync files and directory before the rename.)
 """
 
 import json
@@ -26,7 +26,7 @@ WINDOW = sj.interval(before=0, after=300, time="ts", lateness=30)
 
 
 def batch(number: int) -> tuple[str, dict[str, object]]:
-    """The rows that arrive as batch so and so: a source that can be read again."""
+    """The rows of a batch: a source that can be read again."""
     rng = np.random.default_rng(number)
     side, n = ("left", "right")[number % 2], 400
     amount = ("amount", "paid")[number % 2]
@@ -53,7 +53,7 @@ def worker(directory: Path) -> None:
         side, rows = batch(number)
         found += join.push(**{side: rows}).num_rows
         new = join.snapshot_since(token)
-        # New files first; one rename makes them the state; then what is dead may go.
+        # Write new files, make them the state by one rename, then delete the dead ones.
         for name, data in new.chunks.items():
             (directory / name).write_bytes(data)
         head = f"head-{number}"
@@ -70,7 +70,7 @@ def worker(directory: Path) -> None:
 
 
 def main() -> None:
-    """Kill workers until one gets through."""
+    """Kill three workers, and let the next one finish."""
     join = sj.WindowJoin(ON, WINDOW, how="left")
     expected = sum(join.push(**{side: rows}).num_rows for side, rows in map(batch, range(BATCHES)))
     expected += join.finish().num_rows
@@ -82,7 +82,7 @@ def main() -> None:
             process = subprocess.Popen([sys.executable, __file__, name])
             if killed < 3:
                 begin = (directory / "state.json").stat().st_mtime_ns if killed else 0
-                while process.poll() is None:  # let it get somewhere
+                while process.poll() is None:  # wait for its first state
                     state = directory / "state.json"
                     if state.exists() and state.stat().st_mtime_ns != begin:
                         time.sleep(moment.uniform(0, 0.05))

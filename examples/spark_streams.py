@@ -1,8 +1,8 @@
 """Two file streams on Spark, joined by nearness: an oven's readings and a probe's that agree.
 
 A reading and a probe agree when their temperatures differ by at most 0.2 degrees and their times by at most
-two seconds. There is no key that is equal on both sides, so Spark itself refuses this join of two streams;
-the import and the call of ``join`` below are all that a script needs to have it.
+two seconds. No key is equal on both sides, so Spark itself refuses this join of two streams. A script needs
+only the import and the call of ``join`` below.
 Needs Java 17 and slidejoin[spark].
 """
 

@@ -123,10 +123,10 @@ def test_run_replaces_only_what_it_may(files):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"on": "bnad('price', within=1)"}, "did you mean band?"),
-        ({"on": "equal('cost')"}, "left column 'cost' is missing"),
+        ({"on": "bnad('price', within=1)"}, "did you mean 'band'?"),
+        ({"on": "equal('cost')"}, "left has no column 'cost'"),
         ({"window": "interval('5s', '1s', time='ts')"}, "are integers, but the window's 5s has a unit"),
-        ({"window": "5"}, "5 is no window"),
+        ({"window": "5"}, "5 is not a window"),
     ],
 )
 def test_run_says_what_is_wrong_in_one_line(files, options, says):

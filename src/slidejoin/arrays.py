@@ -1,7 +1,7 @@
-"""Arrays: what a user gives as sides, keys and timestamps, in the form that the core reads.
+"""Arrays: sides, keys and timestamps as users give them, in the form that the core reads.
 
-Nothing is ever lost on the way: a value that the join's type cannot hold is refused, and the error names its
-place and a type that could.
+No value is ever changed: one that the type of the join cannot hold exactly is refused, and the error names
+its place and a type that can hold it.
 """
 
 import math
@@ -44,7 +44,7 @@ def _array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def sides_of(sides: ArrayLike | None) -> NDArray[np.uint8]:
-    """Sides as uint8; the core tests the values of those that are."""
+    """Sides as uint8; the core checks the values of arrays that have this type already."""
     if sides is None:
         raise SchemaError("sides is missing; give 0 for left or 1 for right for each key")
     array = _array("sides", sides)
@@ -66,8 +66,8 @@ def sides_of(sides: ArrayLike | None) -> NDArray[np.uint8]:
 def column(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
     """A contiguous one-dimensional array of the dtype, without changing any value.
 
-    Integers become floats where each is held exactly; all else that may lose something is refused by its
-    type, so that a stream fails at its first push. Python lists have no type and go by their values.
+    Integers become floats if every value is exact as a float. Any other conversion that may lose digits is
+    refused by its type, so that a stream fails at its first push. Python lists are converted by their values.
     """
     array = _array(name, values)
     if not array.size:
@@ -100,7 +100,7 @@ def column(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _check_nullable(name: str, values: ArrayLike, array: NDArray[Any]) -> None:
-    """Refuse integers with nulls, of Arrow, pandas or Polars, that lost digits on their way to float64."""
+    """Refuse integers with nulls, of Arrow, pandas or Polars, that were rounded to float64."""
     type_ = str(getattr(values, "dtype", getattr(values, "type", "")))
     large = np.abs(array) >= 2**53
     if type_.lower().startswith(("int", "uint")) and large.any():
@@ -122,7 +122,7 @@ def _kept(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.bool_]:
         converted = array.astype(dtype)
         if (array.dtype.kind == "f") == (dtype.kind == "f"):
             return np.asarray((converted == array) | np.isnan(array))
-        # From floats to integers, perhaps back again; what is out of range must not be cast.
+        # From floats to integers, or the other way round; values out of range must not be cast.
         floats, integer = (array, dtype) if array.dtype.kind == "f" else (converted, array.dtype)
         limits = np.iinfo(integer)
         inside = (floats >= float(limits.min)) & (floats < 2.0 ** int(limits.max).bit_length())
@@ -130,7 +130,7 @@ def _kept(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[np.bool_]:
 
 
 def _from_list(name: str, values: list[Any], array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Python numbers, as they are and not as NumPy reads them (``array``): it takes some for floats."""
+    """Convert Python numbers one by one: NumPy turns some lists of integers (``array``) into floats."""
     exact = array.dtype.kind in "iu" or (
         array.dtype == dtype and {type(value) for value in values} == {float}
     )
@@ -209,7 +209,7 @@ def timestamps(times: ArrayLike | None, window: Within) -> tuple[NDArray[np.int6
 
 
 def _not_datetimes(array: NDArray[Any]) -> str:
-    """What to do about times that are no datetime64, in a window whose duration has a unit."""
+    """The error about times that are not datetime64, for a window whose duration has a unit."""
     for i, time in enumerate(array):
         if getattr(time, "tzinfo", None) is not None:
             return (
@@ -217,8 +217,8 @@ def _not_datetimes(array: NDArray[Any]) -> str:
                 "of a pandas index, .dt.tz_convert(None) of a series, "
                 "[t.astimezone(timezone.utc).replace(tzinfo=None) for t in times] of a list"
             )
-    mend = f"give {_DATETIMES}" if array.dtype.kind not in "iufb" else "give datetime64 timestamps"
+    cure = f"give {_DATETIMES}" if array.dtype.kind not in "iufb" else "give datetime64 timestamps"
     return (
-        f"times have type {array.dtype}, but the window's duration has a unit; {mend}, "
+        f"times have type {array.dtype}, but the window's duration has a unit; {cure}, "
         "or the duration as a whole number and the times as integers"
     )

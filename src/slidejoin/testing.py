@@ -1,7 +1,7 @@
-"""Tests of your own joins: streams to feed them, and comparisons that say what differs.
+"""Tests of your own joins: generated streams, and comparisons that say what differs.
 
 Streams are made from a seed: the same arguments give the same rows on every machine that runs the same NumPy.
-Comparisons know the two orders that a join promises: ``"full"`` compares row by row, ``"none"`` as multisets.
+Comparisons follow the order that a join promises: ``"full"`` compares row by row, ``"none"`` as multisets.
 """
 
 import math
@@ -56,8 +56,8 @@ def arrivals(
     rate : float
         Arrivals in a second, of both sides together, on average: times between them are exponential.
     disorder : float
-        Seconds that an event may be older than its arrival. With ``lateness`` of at least this much no row
-        is late.
+        The greatest delay of an arrival after its timestamp, in seconds. With a ``lateness`` of at least this
+        much no row is late.
     right : float
         Fraction of right rows.
     nulls : float
@@ -162,9 +162,9 @@ def assert_tables_equal(actual: pa.Table, expected: pa.Table, order: Order = "fu
     1 row missing: {'a': 3}
     1 row too many: {'a': 2}
     """
-    came, wanted = ([(f.name, str(f.type)) for f in table.schema] for table in (actual, expected))
-    if came != wanted:
-        raise AssertionError(f"columns differ\n  actual   {came}\n  expected {wanted}")
+    given, wanted = ([(f.name, str(f.type)) for f in table.schema] for table in (actual, expected))
+    if given != wanted:
+        raise AssertionError(f"columns differ\n  actual   {given}\n  expected {wanted}")
     names = actual.column_names
     rows = [_rows(table) for table in (actual, expected)]
     _compare(rows[0], rows[1], order, lambda row: str(dict(zip(names, row, strict=True))), "row")
@@ -199,8 +199,8 @@ def _compare(
         raise ValueError(f"order={order!r}; expected 'full' or 'none'")
     if actual == expected:
         return
-    came, wanted = Counter(actual), Counter(expected)
-    if order == "none" and came == wanted:
+    given, wanted = Counter(actual), Counter(expected)
+    if order == "none" and given == wanted:
         return
     lines = []
     counts = f"of {len(actual)} {noun}s and {len(expected)} expected"
@@ -210,11 +210,11 @@ def _compare(
         lines.append(f"{noun} {first} differs, {counts}")
         for name, rows in (("actual  ", actual), ("expected", expected)):
             lines.append(f"  {name} {show(rows[first]) if first < len(rows) else 'none'}")
-        if came == wanted:
+        if given == wanted:
             lines.append(f"only the order differs: the same {noun}s, once sorted")
     else:
         lines.append(f"{noun}s differ, {counts}")
-    for title, extra in (("missing", wanted - came), ("too many", came - wanted)):
+    for title, extra in (("missing", wanted - given), ("too many", given - wanted)):
         if extra:
             total = extra.total()
             some = ", ".join(show(row) for row in list(extra.elements())[:SHOWN])
@@ -245,7 +245,7 @@ def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _key(value: Any) -> Any:
-    """A value that is equal to itself only, and that a set can hold."""
+    """A hashable value in which NaN equals NaN, and 0.0 and -0.0 differ."""
     if isinstance(value, float):
         is_special = math.isnan(value) or (value == 0 and math.copysign(1, value) < 0)
         return str(value) if is_special else value

@@ -143,5 +143,5 @@ def test_rows_are_told_or_counted(tmp_path):
     (tmp_path / "b.csv").write_text("id,price\n1,2\n3,4\n")
     pq.write_table(TABLE, tmp_path / "a.parquet")
     text, parquet = open_input(str(tmp_path / "b.csv")), open_input(str(tmp_path / "a.parquet"))
-    assert (text.told_rows(), parquet.told_rows()) == (None, 5)
+    assert (text.known_rows(), parquet.known_rows()) == (None, 5)
     assert (text.count_rows(), parquet.count_rows()) == (2, 5)

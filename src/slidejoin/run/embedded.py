@@ -1,15 +1,15 @@
-"""The join of two sets of files in this process: read in step, joined batch by batch, written as it goes.
+"""The join of two sets of files in this process: read, joined and written batch by batch.
 
 Both inputs are read side by side and merged into one sequence of arrivals:
 
-- ``within`` and ``interval``: by time. The next batch is read of the side that is behind; rows of the other
-  side wait until it has caught up, one batch of them at most. Rows of ``within`` must be in the order of time
-  on each side. A row of ``interval`` that stands behind a later one sorts with that one, and is late if it is
-  more than the lateness behind.
-- ``rows``: a left one, a right one, and so on; what is left of the longer side follows.
+- ``within`` and ``interval``: by time. The next batch is read from the side that is behind in time; rows of
+  the other side wait, at most one batch of them. Rows of ``within`` must be sorted by time on each side. A
+  row of ``interval`` that follows a row with a later timestamp keeps its place, and is late if it is more
+  than the lateness behind.
+- ``rows``: a left row, a right row, and so on; the rest of the longer side follows.
 
 The sequence, and so the result, does not depend on the size of the batches. Memory: the window, two batches
-of each side, and one batch's results.
+of each side, and the results of one batch.
 """
 
 import time
@@ -32,17 +32,17 @@ from slidejoin.run.progress import RowProgress
 from slidejoin.window import Interval, Rows
 
 BATCH = 2**16
-_RESULT_ROWS = 2**20  # of one push, about; more of them for each row make the next pushes smaller
+_RESULT_ROWS = 2**20  # of one push, about: many results a row make the next pushes smaller
 _FIRST_PUSH, _SMALLEST_PUSH = 4096, 256
 _BEFORE_ALL = int(np.iinfo(np.int64).min)
 
 
 def run(job: Job, console: Console, batch: int = BATCH) -> Summary:
-    """Join, with progress shown, and publish the result."""
+    """Join, show progress and publish the result."""
     merge = Merge(job)
     begin = time.perf_counter()
     with published(job.output, job.overwrite) as directory, ParquetFiles(directory) as files:
-        counts = [side.told_rows() for side in (job.left, job.right)]
+        counts = [side.known_rows() for side in (job.left, job.right)]
         total = None if None in counts else sum(count or 0 for count in counts)
         with RowProgress(console, total) as progress:
             for table in merge.results(batch):
@@ -54,9 +54,9 @@ def run(job: Job, console: Console, batch: int = BATCH) -> Summary:
     notes = []
     window = job.spec.window
     if isinstance(window, Interval) and window.lateness is None:
-        notes.append("the window has no lateness, so that all rows were kept until the end")
+        notes.append("the window has no lateness, so all rows were kept until the end")
     if late:
-        notes.append(f"{late:,} rows were later than the lateness of the window and were left out")
+        notes.append(f"{late:,} late rows were dropped: they were more than the lateness behind")
     return Summary(
         engine="embedded",
         left_rows=merge.read[0],
@@ -71,7 +71,7 @@ def run(job: Job, console: Console, batch: int = BATCH) -> Summary:
 
 
 class Merge:
-    """Both inputs as one sequence of arrivals, and the join that they go through."""
+    """Both inputs as one sequence of arrivals, and their join."""
 
     def __init__(self, job: Job) -> None:
         self.join = LiveJoin(job.spec)
@@ -97,7 +97,7 @@ class Merge:
         return self.join.output
 
     def results(self, batch: int) -> Iterator[pa.Table]:
-        """Read all rows, and give the results as they come."""
+        """Read all rows and yield the results."""
         readers = [_Reader(side, batch) for side in self._inputs]
         step = min(batch, _FIRST_PUSH)
         while (side := self._behind()) is not None:
@@ -112,7 +112,7 @@ class Merge:
             yield result
             if (final := self._promise()) is not None:
                 yield final
-            if len(ready.sides):  # a push gives results for as many rows of the other side, that waited
+            if len(ready.sides):  # a push also joins about as many waiting rows of the other side
                 wanted = _RESULT_ROWS * len(ready.sides) // max(2 * result.num_rows, 1)
                 step = min(max(wanted, _SMALLEST_PUSH), batch)
         yield self.join.finish()
@@ -162,7 +162,7 @@ class Merge:
         )
 
     def _promise(self) -> pa.Table | None:
-        """Where one input has ended, let time go on with the other, so that its rows are forgotten."""
+        """When one input has ended, advance its watermark with the other side, so that rows expire."""
         if not isinstance(self._window, Interval) or self._window.lateness is None or self._clock is None:
             return None
         ended = [source.side for source in self._order.sources() if not source.is_open]
@@ -182,14 +182,14 @@ class Merge:
 
 
 class _Reader:
-    """The batches of an input, cut to the size that is wanted next."""
+    """The batches of an input, cut to the size of the next push."""
 
     def __init__(self, files: Input, batch: int) -> None:
         self._batches = files.batches(batch)
         self._rest: pa.Table | None = None
 
     def next(self, rows: int) -> pa.Table | None:
-        """The next rows, at most so many; None at the end."""
+        """The next rows, at most ``rows``; None at the end."""
         table = next(self._batches, None) if self._rest is None else self._rest
         if table is None:
             return None

@@ -1,7 +1,8 @@
 """The inputs: a file, a directory or a glob of Parquet, CSV or JSON-lines, read in batches.
 
-Files are read one after the other in the order of their paths. Names that begin with ``_`` or ``.`` are left
-out, as Spark does. Types of CSV and JSON come from the first rows; their timestamps are read in microseconds.
+Files are read one after the other in the order of their paths. Names that begin with ``_`` or ``.`` are
+skipped, as in Spark. The types of CSV and JSON columns come from the first rows; their timestamps are read in
+microseconds.
 """
 
 import glob
@@ -28,23 +29,23 @@ _PEEKED_ROWS = 1000
 
 @dataclass(frozen=True)
 class Input:
-    """The files of one side, and the columns they have; ``path`` is what the user gave."""
+    """The files of one side and their columns; ``path`` is what the user gave."""
 
     path: str
     files: tuple[str, ...]
     format: str
     schema: pa.Schema
 
-    def told_rows(self) -> int | None:
-        """How many rows there are, where the files say so without being read."""
+    def known_rows(self) -> int | None:
+        """The number of rows, if the files state it without being read."""
         return self.count_rows() if self.format == "parquet" else None
 
     def count_rows(self) -> int:
-        """How many rows there are. Cost: CSV and JSON are read."""
+        """The number of rows. Cost: CSV and JSON are read."""
         return int(_dataset(self).count_rows())
 
     def batches(self, rows: int) -> Iterator[pa.Table]:
-        """The rows in the order of the files, at most so many at a time; a few batches are read ahead."""
+        """The rows in the order of the files, at most ``rows`` at a time; a few batches are read ahead."""
         try:
             scan = _dataset(self).to_batches(batch_size=rows, batch_readahead=2, fragment_readahead=1)
             for batch in scan:
@@ -62,9 +63,9 @@ def open_input(path: str, format_: str | None = None, time: str | None = None) -
     path : str
         A file, a directory or a glob.
     format_ : str, optional
-        ``parquet``, ``csv`` or ``json``; otherwise the names of the files tell.
+        ``parquet``, ``csv`` or ``json``; otherwise the endings of the files decide.
     time : str, optional
-        A column of timestamps: read as such also where JSON has texts with fractions of a second.
+        A column of timestamps: read as timestamps even if JSON has texts with fractions of a second.
     """
     files = tuple(_found(path))
     if not files:
@@ -113,7 +114,7 @@ def _format_of(file: str) -> str:
         if file.lower().endswith(endings):
             return format_
     known = " ".join(ending for endings in FORMATS.values() for ending in endings)
-    raise SpecError(f"{file} does not tell its format by its name ({known}); give --format")
+    raise SpecError(f"the name of {file} does not show its format ({known}); give --format")
 
 
 def _dataset(files: Input, known: bool = True) -> pds.Dataset:
@@ -128,7 +129,7 @@ def _dataset(files: Input, known: bool = True) -> pds.Dataset:
 
 
 def _settled(files: Input, schema: pa.Schema, time: str | None) -> pa.Schema:
-    """The types of a text format as far as the first rows leave them open: one unit for all timestamps."""
+    """The types that the first rows of a text format leave open: one unit for all timestamps."""
     for i, field in enumerate(schema):
         type_ = field.type
         is_text = pa.types.is_string(type_) and field.name == time
@@ -143,7 +144,7 @@ def _settled(files: Input, schema: pa.Schema, time: str | None) -> pa.Schema:
 
 
 def _has_zone(files: Input, name: str) -> bool:
-    """Whether the first timestamp of a JSON column tells its zone, which the inferred type does not."""
+    """Whether the first timestamp of a JSON column has a zone, which the inferred type does not show."""
     as_text = replace(files, schema=pa.schema([(name, pa.string())]))
     texts = pc.drop_null(_dataset(as_text).head(_PEEKED_ROWS).column(0))
     return len(texts) > 0 and _ZONE.search(texts[0].as_py()) is not None

@@ -1,4 +1,4 @@
-"""What a run is asked for, and what it tells at its end."""
+"""A run: what it joins, and the summary at its end."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a run that is over; what an engine cannot tell is None."""
+    """The figures of a finished run; None for those that an engine does not know."""
 
     engine: str
     left_rows: int | None
@@ -74,10 +74,10 @@ def make_job(
     format_: str | None = None,
     overwrite: bool = False,
 ) -> Job:
-    """Read the texts, find the files, and check the one against the other as far as that needs no rows."""
+    """Parse the texts, find the files, and check what can be checked without reading rows."""
     spec = join_spec(parse_condition(on), parse_window(window), how, suffixes=suffixes)
     if isinstance(spec.window, Interval) and spec.window.late == "return":
-        raise SpecError("slidejoin run counts late rows and returns none; leave late='return' out")
+        raise SpecError("slidejoin run counts late rows and does not return them; leave late='return' out")
     times = spec.time or (None, None)
     sides = [open_input(path, format_, time) for path, time in zip((left, right), times, strict=True)]
     return Job(sides[0], sides[1], spec, output, overwrite)

@@ -1,7 +1,7 @@
 """The output: a directory of Parquet files that appears whole, or not at all.
 
-Results are written into a hidden directory beside the wanted one, which takes its name at the end. A run that
-is broken off removes it; one that is killed leaves a name that begins with a dot and ends with ``.tmp``.
+Results are written into a hidden directory beside the output directory, and it is renamed at the end. A run
+that fails removes it; a killed run leaves a directory whose name begins with a dot and ends with ``.tmp``.
 """
 
 import os
@@ -33,7 +33,7 @@ def check_free(output: Path, overwrite: bool) -> None:
 
 @contextmanager
 def published(output: Path, overwrite: bool) -> Iterator[Path]:
-    """A directory to write into, which becomes ``output`` if all goes well."""
+    """A directory to write into, which becomes ``output`` if no error is raised."""
     check_free(output, overwrite)
     output = output.absolute()
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class ParquetFiles:
     directory : Path
         Where to.
     file_rows, file_bytes : int
-        The next file begins behind so many rows, or about so many bytes of them in memory.
+        A file has at most this many rows, and about this many bytes of them in memory.
     """
 
     def __init__(self, directory: Path, file_rows: int = FILE_ROWS, file_bytes: int = FILE_BYTES) -> None:
@@ -81,7 +81,7 @@ class ParquetFiles:
             self._flush()
 
     def finish(self, schema: pa.Schema) -> None:
-        """Write what is left; without any row there is one file with the columns alone."""
+        """Write the remaining rows; a result without rows is one file with the columns."""
         self._flush()
         if not self.files:
             self._open(schema)

@@ -1,4 +1,4 @@
-"""Live progress of a run over rows: a bar on a terminal, a plain line now and then elsewhere."""
+"""Live progress of a run over rows: a bar on a terminal, otherwise a line every few seconds."""
 
 import time
 from collections.abc import Callable
@@ -15,9 +15,9 @@ class RowProgress:
     Parameters
     ----------
     console : Console
-        Where to; decides between bar and lines.
+        Where to print; a terminal gets a bar.
     rows : int, optional
-        Rows that are to come, where that is known.
+        Number of rows in all, if known.
     every : float
         Seconds between two plain lines.
     clock : function
@@ -60,7 +60,7 @@ class RowProgress:
         self._bar.stop()
 
     def update(self, rows: int, matches: int) -> None:
-        """Tell how far the run is; shown only now and then, otherwise a microsecond."""
+        """Show the progress, if the last time is long enough ago. Cost otherwise: a microsecond."""
         now = self._clock()
         pause = 0.1 if self._console.is_terminal else self._every
         is_last = rows == self._rows and rows != self._shown
@@ -70,13 +70,13 @@ class RowProgress:
         self._last, self._shown = now, rows
 
     def note(self, text: str, rows: int, matches: int) -> None:
-        """Tell what has just happened, in a line that stays, and how far the run is."""
+        """Print a line that stays, and update the bar."""
         self._print(text)
         if self._console.is_terminal:
             self._bar.update(self._task, completed=rows, text=self._totals(rows, matches, self._clock()))
 
     def show(self, text: str, rows: int = 0) -> None:
-        """Show a text at once, and how far the bar is."""
+        """Show a text and update the bar now."""
         if self._console.is_terminal:
             self._bar.update(self._task, completed=rows, text=text)
         else:

@@ -1,4 +1,4 @@
-"""A local Spark session: what it needs is checked first, its log goes to a file, errors become one line."""
+"""A local Spark session: requirements are checked first, the log goes to a file, errors become one line."""
 
 import importlib
 import os
@@ -27,28 +27,28 @@ class SparkError(Error):
 
 
 def check_spark() -> None:
-    """Raise, in one line that says what to install, where Spark cannot run on this machine."""
+    """Raise a SparkError that says what to install, if Spark cannot run on this machine."""
     for module in ("pyspark", "pandas", "google.protobuf"):
         try:
             importlib.import_module(module)
         except ImportError:
             raise SparkError(f"Spark needs {module}: pip install 'slidejoin[spark]'") from None
     java = _java()
-    mend = f"install Java {JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+    cure = f"install Java {JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
     if java is None:
-        raise SparkError(f"Spark needs Java, and there is no java command: {mend}, or set JAVA_HOME")
+        raise SparkError(f"Spark needs Java, and there is no java command: {cure}, or set JAVA_HOME")
     version = _java_version(java)
     if version is None:
-        raise SparkError(f"Spark needs Java, and {java} -version does not answer: {mend}, or set JAVA_HOME")
+        raise SparkError(f"Spark needs Java, and {java} -version does not answer: {cure}, or set JAVA_HOME")
     if version < JAVA:
         raise SparkError(
-            f"Spark needs Java {JAVA}, and {java} is version {version}: {mend}, or set JAVA_HOME"
+            f"Spark needs Java {JAVA}, and {java} is version {version}: {cure}, or set JAVA_HOME"
         )
 
 
 @contextmanager
 def local_session(name: str, settings: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
-    """A session on all cores of this machine, stopped at the end; or the one that is active already.
+    """A session on all cores of this machine, stopped at the end; or the active session.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def local_session(name: str, settings: Mapping[str, str] | None = None) -> Itera
 
     Notes
     -----
-    What Spark writes to its error stream goes to a file, which stays if something fails.
+    The error stream of Spark goes to a file, which is kept if something fails.
     """
     check_spark()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -109,9 +109,9 @@ def _builder(name: str, settings: Mapping[str, str]) -> Any:
 
 
 def one_line(error: BaseException, log: Path | None = None) -> str:
-    """The cause of an error of Spark: our own message where a task raised one, else its innermost two.
+    """The cause of an error of Spark: our own message if a task raised one, otherwise its innermost two.
 
-    Some causes are in the log alone, such as those of the process that Spark asks for its state's columns.
+    Some causes are only in the log, such as errors of the process that gives Spark the columns of its state.
     """
     text = str(error)
     ours = _OURS.findall(text) or (_OURS.findall(log.read_text(errors="replace")) if log else [])

@@ -1,8 +1,8 @@
-"""The join of two sets of files on local Spark: as batches, or as streams that a checkpoint follows.
+"""The join of two sets of files on local Spark: as batches, or as streams with a checkpoint.
 
 Spark reads the same columns in the same types as the embedded engine: those of ``files``. A batch result is
-published whole. A stream goes on where an earlier run has stopped, with the files that have come since: its
-checkpoint is the directory ``<output>.checkpoint``, and Spark's sink adds to the output.
+published as a whole. A stream continues after an earlier run, with the files that are new since then: its
+checkpoint is the directory ``<output>.checkpoint``, and Spark's sink appends to the output.
 """
 
 import shutil
@@ -45,7 +45,7 @@ def run(
     stream: bool = False,
     files_per_batch: int | None = None,
 ) -> Summary:
-    """Join, with progress shown.
+    """Join and show progress.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
 def _run_stream(job: Job, console: Console, partitions: int | None, files_per_batch: int | None) -> Summary:
     output = job.output.absolute()
     checkpoint = output.with_name(output.name + ".checkpoint")
-    if not job.overwrite:  # else what is there goes when all has been checked
+    if not job.overwrite:  # otherwise the old result is removed after all checks
         if checkpoint.exists():
             console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
         else:
@@ -120,7 +120,7 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
     notes = [f"checkpoint in {checkpoint}: the same command goes on with files that have come since"]
     late = watch.total("late")
     if late:
-        notes.append(f"{late:,} rows were behind the watermark and were left out")
+        notes.append(f"{late:,} late rows were dropped: they were behind the watermark")
     if job.spec.join_type.returns_unmatched and watch.stored:
         notes.append(f"{watch.stored:,} rows are still in the window; those without a partner come out later")
     return Summary(
@@ -155,14 +155,17 @@ def _joined(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | N
 
 
 def _joined_in_utc(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | None) -> "DataFrame":
-    """The join of streams. Times without a zone cannot have a watermark: they are UTC meanwhile."""
+    """The join of streams. Times without a zone cannot have a watermark: they are cast to UTC and back."""
     names = job.spec.time
     assert names is not None, "windows of rows have been refused"
     sides = [left, right]
+    returned = job.spec.join_type.sides
     naive = []  # places in the result
     for i, name in enumerate(names):
         if sides[i].schema[name].dataType.typeName() == "timestamp_ntz":
-            naive.append(i * len(left.columns) + sides[i].columns.index(name))
+            if i in returned:
+                start = len(left.columns) if i > returned[0] else 0
+                naive.append(start + sides[i].columns.index(name))
             sides[i] = sides[i].withColumn(name, sides[i][name].cast("timestamp"))
     result = _joined(job, sides[0], sides[1], partitions)
     columns = [result[name] for name in result.columns]
@@ -178,14 +181,14 @@ def _stream(session: "SparkSession", side: Input, files_per_batch: int | None) -
     reader = _reader(side, session.readStream)
     if side.format == "parquet":
         reader = reader.schema(session.read.parquet(*side.files).schema)
-    reader = reader.option("recursiveFileLookup", "true")  # also, a=1 in a path is no column
+    reader = reader.option("recursiveFileLookup", "true")  # with it, a=1 in a path is not a column
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
     return reader.load(str(Path(side.path).absolute()))
 
 
 def _reader(side: Input, reader: Any) -> Any:
-    """A reader of Spark that is told the format and, for texts, the types."""
+    """A reader of Spark with the format and, for text formats, the types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     reader = reader.format(side.format).options(**_OPTIONS[side.format])
@@ -205,7 +208,7 @@ def _refuse_nanoseconds(side: Input) -> None:
 
 @contextmanager
 def _stages_shown(session: "SparkSession", console: Console) -> Iterator[None]:
-    """Show now and then how many tasks of the running stages are done."""
+    """Show every second how many tasks of the running stages are done."""
     tracker, over = session.sparkContext.statusTracker(), threading.Event()
 
     def show() -> None:

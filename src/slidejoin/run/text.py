@@ -5,14 +5,13 @@ by ``&``, and nothing else.
 """
 
 import ast
-import difflib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from slidejoin import predicate, window
-from slidejoin.errors import SpecError
+from slidejoin.errors import SpecError, suggestion
 from slidejoin.predicate import Predicate
 from slidejoin.window import Window
 
@@ -56,7 +55,7 @@ def parse_window(text: str) -> Window:
     """
     node = _parsed("window", text)
     if not isinstance(node, ast.Call):
-        raise _refusal("window", f"{ast.unparse(node)} is no window")
+        raise _refusal("window", f"{ast.unparse(node)} is not a window")
     window: Window = _called("window", node, WINDOWS)
     return window
 
@@ -88,7 +87,7 @@ def _condition(node: ast.expr) -> Predicate:
         return condition
     shown = ast.unparse(node)
     if isinstance(node, ast.BoolOp | ast.BinOp):
-        raise _refusal("condition", f"{shown} joins by something else than &; a union of bands is bands(...)")
+        raise _refusal("condition", f"{shown} is not joined by &; write bands(...) for a union of bands")
     if isinstance(node, ast.Compare):
         name = _OPERATORS.get(type(node.ops[0]), "band")
         raise _refusal("condition", f"{shown} is a comparison; write {name}('left column', 'right column')")
@@ -96,7 +95,7 @@ def _condition(node: ast.expr) -> Predicate:
         raise _refusal(
             "condition", f"{shown} is negated; use not_equal, or the comparison the other way round"
         )
-    raise _refusal("condition", f"{shown} is no condition")
+    raise _refusal("condition", f"{shown} is not a condition")
 
 
 def _called(what: str, call: ast.Call, functions: Mapping[str, Callable[..., Any]]) -> Any:
@@ -105,16 +104,15 @@ def _called(what: str, call: ast.Call, functions: Mapping[str, Callable[..., Any
     if name not in functions:
         if name in CONDITIONS or name in WINDOWS:
             option = "--on" if name in CONDITIONS else "--window"
-            raise _refusal(what, f"{name}(...) is none; it belongs to {option}")
-        close = difflib.get_close_matches(name, functions, 1)
-        meant = f"; did you mean {close[0]}?" if close else f"; expected one of {', '.join(functions)}"
+            raise _refusal(what, f"{name}(...) is not a {what}; use {option}")
+        meant = suggestion(name, functions) or f"; expected one of {', '.join(functions)}"
         raise _refusal(what, f"there is no {name}(...){meant}")
     function = functions[name]
     arguments = [_literal(what, name, argument) for argument in call.args]
     options: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg is None:
-            raise _refusal(what, f"**{ast.unparse(keyword.value)} in {name}(...) is no literal")
+            raise _refusal(what, f"**{ast.unparse(keyword.value)} in {name}(...) is not a literal")
         if keyword.arg in options:
             raise _refusal(what, f"{name}(...) has {keyword.arg}= twice")
         options[keyword.arg] = _literal(what, name, keyword.value)
@@ -133,7 +131,7 @@ def _literal(what: str, name: str, node: ast.expr) -> Any:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         shown = ast.unparse(node)
         hint = f"; names of columns are in quotes: {shown!r}" if isinstance(node, ast.Name) else ""
-        raise _refusal(what, f"{shown} in {name}(...) is no literal{hint}") from None
+        raise _refusal(what, f"{shown} in {name}(...) is not a literal{hint}") from None
 
 
 def _refusal(what: str, why: str) -> SpecError:

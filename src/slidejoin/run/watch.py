@@ -31,7 +31,7 @@ class MicroBatch:
         return self.left_rows + self.right_rows
 
     def line(self) -> str:
-        """The figures for a reader."""
+        """The figures as a line of text."""
         rate = self.rows / max(self.seconds, 1e-9)
         return (
             f"micro-batch {self.number}  {self.rows:,} rows  {rate:,.0f} rows/s  {self.matches:,} matches  "
@@ -40,7 +40,7 @@ class MicroBatch:
 
 
 class Watch:
-    """Tells of the micro-batches of a query, each once."""
+    """Reports the micro-batches of a query, each once."""
 
     def __init__(self, query: "StreamingQuery") -> None:
         self._query = query
@@ -61,7 +61,7 @@ class Watch:
         found = []
         for progress in map(_plain, self._query.recentProgress):
             number = progress["batchId"]
-            # A report without addBatch tells that nothing was to do.
+            # A report without addBatch means that there was no new data.
             if number not in self._seen and "addBatch" in progress.get("durationMs", {}):
                 self._seen.add(number)
                 found.append(_micro_batch(progress))

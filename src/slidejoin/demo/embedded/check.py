@@ -1,8 +1,7 @@
-"""The check of the result, on stretches of rows from all over the run.
+"""The check of the result, on stretches of rows from the whole run.
 
-The pairs of a stretch must be those of the definition of the join, evaluated on the stored input,
-and those of the first rows also those of ``slidejoin.reference``: equal in number, positions and
-order.
+The pairs of each stretch are compared with the definition of the join, evaluated on the stored input,
+and those of the first rows also with ``slidejoin.reference``: number, positions and order.
 """
 
 from collections.abc import Iterator
@@ -101,7 +100,7 @@ def pairs_by_definition(
     side, key : int
         The row.
     trades, quotes : int
-        How many came before it.
+        Number of trades and quotes before it.
     keys : pair of arrays
         Keys of all trades and of all quotes.
     """

@@ -17,7 +17,7 @@ from slidejoin.run.progress import RowProgress
 
 @dataclass(frozen=True)
 class Summary:
-    """What came out, and whether it is right."""
+    """The figures of the run, and whether the result is right."""
 
     setup: Setup
     stats: NumericStats

@@ -1,7 +1,7 @@
-"""The check of the result: all pairs of the whole input found again by brute force, and compared row by row.
+"""The check of the result: all pairs are found again by brute force and compared row by row.
 
-Nothing of the join is used here: quotes are sorted by symbol and price, every trade looks up those within
-the band, and those within the window are kept.
+No code of the join is used here: quotes are sorted by symbol and price, every trade looks up the quotes
+within the band, and those within the window are kept.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ _SECOND = 1_000_000
 def find_failure(feed: Feed, band: int, result: pa.Table) -> str | None:
     """Say in words the first thing that is wrong with the result, or return None."""
     quotes = len(feed.quotes)
-    came = np.sort(_column(result, "trade") * quotes + _column(result, "quote"))
+    found = np.sort(_column(result, "trade") * quotes + _column(result, "quote"))
     expected = np.sort(pairs_by_brute_force(feed, band))
-    if len(came) > 1 and (came[1:] == came[:-1]).any():
-        twice = came[:-1][came[1:] == came[:-1]]
+    if len(found) > 1 and (found[1:] == found[:-1]).any():
+        twice = found[:-1][found[1:] == found[:-1]]
         return f"{len(twice):,} pairs came out twice, such as {_pair(twice[0], quotes)}"
     for what, codes in (
-        ("are missing", np.setdiff1d(expected, came, assume_unique=True)),
-        ("are no matches", np.setdiff1d(came, expected, assume_unique=True)),
+        ("are missing", np.setdiff1d(expected, found, assume_unique=True)),
+        ("are not matches", np.setdiff1d(found, expected, assume_unique=True)),
     ):
         if len(codes):
             return f"{len(codes):,} of {len(expected):,} pairs {what}, such as {_pair(codes[0], quotes)}"
@@ -61,10 +61,10 @@ def _difference_of_columns(feed: Feed, result: pa.Table) -> str | None:
         for name in rows.column_names:
             there = name if name in (number, "shares", "size") else name + suffix
             expected = rows.column(name).take(result.column(number))
-            came = result.column(there).cast(expected.type)
-            wrong = pc.sum(pc.not_equal(came, expected)).as_py() or 0
-            if wrong or came.null_count:
-                return f"{wrong + came.null_count:,} values of column {there!r} are not those of the input"
+            found = result.column(there).cast(expected.type)
+            wrong = pc.sum(pc.not_equal(found, expected)).as_py() or 0
+            if wrong or found.null_count:
+                return f"{wrong + found.null_count:,} values of column {there!r} are not those of the input"
     return None
 
 

@@ -32,7 +32,7 @@ _START = np.datetime64("2024-03-01T09:30:00", "us")
 
 @dataclass(frozen=True)
 class Setup:
-    """What to join, in how many steps."""
+    """The size of the input, the condition and the seed."""
 
     rows: int = ROWS
     batches: int = BATCHES

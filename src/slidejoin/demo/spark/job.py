@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Summary:
-    """What came out, and whether it is right."""
+    """The figures of the run, and whether the result is right."""
 
     setup: Setup
     batches: list[MicroBatch]
@@ -123,7 +123,7 @@ def _start(
 
 
 def _arrive(feed: Feed, number: int, work: Path) -> None:
-    """Let the files of a step appear, whole."""
+    """Write the files of a step; each appears complete."""
     renames = []
     for name, table in zip(("trades", "quotes"), feed.step(number), strict=True):
         (work / name).mkdir(exist_ok=True)
