@@ -1,5 +1,5 @@
-// Rows by number: what a result is made of. Rows lie all over the window, so each is fetched well before it
-// is copied. 1-2 ns a value in cache, bound by memory beyond.
+// Gathers rows by number, to build a result. Rows are scattered over the window, so each is prefetched well
+// before it is copied. 1-2 ns a value in cache; bound by memory beyond.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ inline constexpr std::size_t kGatherAhead = 24;
 template <class Value>
 void gather(const Value* values, std::size_t size, const std::int64_t* rows, std::size_t count, Value* out) {
     for (std::size_t i = 0; i < count; ++i) {
-        if (static_cast<std::uint64_t>(rows[i]) >= size) throw std::out_of_range("a row that is not there");
+        if (static_cast<std::uint64_t>(rows[i]) >= size) throw std::out_of_range("row number out of range");
         if (i + kGatherAhead < count) __builtin_prefetch(values + rows[i + kGatherAhead]);
         out[i] = values[rows[i]];
     }
 }
 
-// Offsets of the values taken, counted from 0; returns their bytes altogether.
+// Writes the offsets of the gathered values, counted from 0. Returns their size in bytes.
 inline std::int64_t gather_offsets(const std::int64_t* offsets, std::size_t size, const std::int64_t* rows,
                                    std::size_t count, std::int64_t* out) {
     std::int64_t total = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        if (static_cast<std::uint64_t>(rows[i]) >= size) throw std::out_of_range("a row that is not there");
+        if (static_cast<std::uint64_t>(rows[i]) >= size) throw std::out_of_range("row number out of range");
         if (i + kGatherAhead < count) __builtin_prefetch(offsets + rows[i + kGatherAhead]);
         out[i] = total;
         total += offsets[rows[i] + 1] - offsets[rows[i]];
@@ -34,7 +34,7 @@ inline std::int64_t gather_offsets(const std::int64_t* offsets, std::size_t size
     return total;
 }
 
-// The bytes of the values taken, whose rows gather_offsets has checked.
+// Copies the bytes of the gathered values, whose rows gather_offsets has checked.
 inline void gather_bytes(const std::int64_t* offsets, const std::uint8_t* data, const std::int64_t* rows,
                          std::size_t count, std::uint8_t* out) {
     for (std::size_t i = 0; i < count; ++i) {

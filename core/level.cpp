@@ -1,5 +1,4 @@
-// One instruction set's copy of the join, without the structures (structure.cpp); compiled once per
-// SLIDEJOIN_LEVEL.
+// The join for one instruction set, without the indexes (structure.cpp); compiled once per SLIDEJOIN_LEVEL.
 #include "engine.hpp"
 #include "target.hpp"
 

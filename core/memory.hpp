@@ -1,5 +1,5 @@
-// Memory of the core: cache-line aligned buffers that are not initialised, a pool of equal nodes, a
-// ring. Large blocks ask the system for huge pages.
+// Memory of the core: uninitialised, cache-line aligned buffers, a pool of nodes of one size, a ring. Large
+// blocks come from the system in huge pages and go back to it when they are freed.
 #pragma once
 
 #include "target.hpp"
@@ -10,8 +10,8 @@ inline constexpr std::size_t kCacheLine = 64;
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 #if defined(__linux__)
-// Large blocks come straight from the system: pages that malloc hands out again have been touched before, and
-// those the system no longer turns into huge ones.
+// Large blocks come directly from the system: malloc reuses pages that were touched before, which the system
+// does not turn into huge pages.
 inline void* map_block(std::size_t bytes) {
     void* mapped =
         mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,6 +52,13 @@ inline void free_block(void* block, std::size_t bytes) {
     std::free(block);
 }
 
+// Gives free memory back to the system, which malloc would keep. Some ms: for rare occasions.
+inline void trim_memory() {
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
+}
+
 template <class T>
 class Buffer {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -76,7 +83,7 @@ class Buffer {
     std::size_t capacity() const { return capacity_; }
     std::size_t bytes() const { return capacity_ * sizeof(T); }
 
-    // Room for `needed` elements, keeping the first `used`; grows at least by half.
+    // Makes room for `needed` elements and keeps the first `used`. Grows at least by half.
     void reserve(std::size_t needed, std::size_t used = 0) {
         if (needed <= capacity_) return;
         Buffer larger(std::max(needed, capacity_ + capacity_ / 2));
@@ -94,8 +101,9 @@ class Buffer {
     std::size_t capacity_ = 0;
 };
 
-// Nodes of one size in slabs that double up to 2 MiB; freed nodes are used again, slabs stay. A slab's memory
-// is touched as its nodes are taken, so that none of them pays for all.
+// Nodes of one size in slabs that double up to 2 MiB; freed nodes are used again, slabs stay until the pool
+// is destroyed. A slab's memory is first touched when its nodes are taken, so that no single call pays for
+// all.
 template <class Node>
 class Pool {
   public:
@@ -123,7 +131,7 @@ class Pool {
         ++free_count_;
     }
 
-    // Takes all nodes back at once. Cost: one write for each.
+    // Takes all nodes back. Cost: one write for each.
     void clear() {
         free_ = nullptr;
         free_count_ = fresh_count_ = 0;
@@ -177,7 +185,7 @@ class Ring {
     const T& operator[](std::size_t i) const { return data_[slot(i)]; }
 
     void push(T value) {
-        if (size_ == data_.capacity()) grow();
+        if (size_ == data_.capacity()) resize(std::max(kLeast, data_.capacity() * 2));
         data_[slot(size_++)] = value;
     }
 
@@ -186,19 +194,27 @@ class Ring {
         size_ -= count;
     }
 
+    // Gives back memory that the entries do not need.
+    void shrink() {
+        const std::size_t needed = std::max(kLeast, std::bit_ceil(size_));
+        if (needed < data_.capacity()) resize(needed);
+    }
+
     // How many entries from entry i on lie contiguously in memory.
     std::size_t run(std::size_t i) const { return std::min(size_ - i, data_.capacity() - slot(i)); }
 
     std::size_t bytes() const { return data_.bytes(); }
 
   private:
+    static constexpr std::size_t kLeast = 64;
+
     std::size_t slot(std::size_t i) const { return (head_ + i) & mask_; }
 
-    void grow() {
-        Buffer<T> larger(std::max<std::size_t>(64, data_.capacity() * 2));
+    void resize(std::size_t capacity) {
+        Buffer<T> moved(capacity);
         for (std::size_t i = 0; i < size_; i += run(i))
-            std::memcpy(larger.data() + i, &(*this)[i], run(i) * sizeof(T));
-        data_ = std::move(larger);
+            std::memcpy(moved.data() + i, &(*this)[i], run(i) * sizeof(T));
+        data_ = std::move(moved);
         head_ = 0;
         mask_ = data_.capacity() - 1;
     }

@@ -1,6 +1,6 @@
-// Sorted runs of timestamps become one sequence: the earliest first, of equal ones that of the earlier run.
-// Each step compares the heads of all runs without a branch; a run that ends makes the rest quicker. About
-// 7 ns a row for five runs; of more than kLinear a heap is kept instead.
+// Merges sorted runs of timestamps into one sequence: the earliest first, of equal ones that of the earlier
+// run. Each step compares the heads of all runs without a branch, about 7 ns a row for five runs; more than
+// kLinear runs are kept in a heap instead.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace slidejoin {
 struct TimeRun {
     const std::int64_t* times;
     std::size_t size;
-    std::int64_t place;  // of its first row among the rows of its side
+    std::int64_t place;  // number of its first row among the rows of its side
     std::uint8_t side;
 };
 
 inline constexpr std::size_t kLinear = 16;
 
-// Hands the side and the place of each row to take(side, place), in order. `runs` are used up.
+// Calls take(side, place) for each row, in order.
 template <class Take>
 void merge_runs(std::vector<TimeRun> runs, Take take) {
     std::erase_if(runs, [](const TimeRun& run) { return run.size == 0; });

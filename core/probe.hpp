@@ -1,13 +1,13 @@
-// Probe intervals: what an arrival looks for on the other side.
+// Probe intervals: the keys of the other side that an arrival matches.
 //
 // A condition is a union of ranges of the right key around the left one. An end of a range is open, or
-// left + offset, always summed in this form and in the key's own type, or so many steps in the order of keys
-// (strict comparisons). A left arrival reads its intervals off directly. A right arrival needs the left keys
-// whose ranges enclose it: for integers that is the range turned round. For floats rounding makes the
-// turned-round sum inexact, but the sum is monotone in the left key, so the partners still form one interval;
-// its ends are found by a short gallop around the rounded difference. Intervals are therefore exact for every
-// type and no candidate is tested twice. Cost: a few ns for integers, 5-20 ns for floats,
-// a gallop of up to 1 µs where a right key nearly equals a bound and the left keys are tiny beside both.
+// left + offset, always computed in this form and in the key's own type, or a number of steps in the order of
+// keys (strict comparisons). For a left arrival the ranges are the intervals. A right arrival needs the left
+// keys whose ranges enclose it: for integers that is the reversed range. For floats rounding makes the
+// reversed sum inexact, but the sum is monotone in the left key, so the partners still form one interval; its
+// ends are found by a short galloping search around the rounded difference. Intervals are therefore exact for
+// every type and no candidate is tested twice. Cost: a few ns for integers, 5-20 ns for floats, up to 1 µs
+// where a right key nearly equals a bound and the left keys are tiny beside both.
 #pragma once
 
 #include "engine.hpp"
@@ -19,7 +19,7 @@ enum class Side : std::uint8_t { left = 0, right = 1 };
 
 inline Side other(Side side) { return side == Side::left ? Side::right : Side::left; }
 
-// On which sides the tuples of a group arrive: each on its own, or all on one.
+// The sides of the tuples of a group: one for each, or one for all.
 struct Arriving {
     const std::uint8_t* sides;  // or nullptr
     Side all;
@@ -27,7 +27,7 @@ struct Arriving {
     Side of(std::size_t i) const { return sides ? Side{sides[i]} : all; }
 };
 
-// Offsets of integers, and steps, need one bit more than the key and a sign.
+// Offsets of integers, and steps, need one bit more than the key, and a sign.
 template <class Key>
 using Wide = std::conditional_t<sizeof(Key) == 4, std::int64_t, __int128>;
 
@@ -39,7 +39,7 @@ template <class Key>
 inline Wide<Key> exact_offset(const Bound& bound) {
     const __int128 exact = whole_offset(bound);
     if constexpr (sizeof(Key) == 8) return exact;
-    constexpr __int128 kFar = std::int64_t{1} << 40;  // beyond narrow keys any offset is as good as another
+    constexpr __int128 kFar = std::int64_t{1} << 40;  // farther than any two narrow keys
     return static_cast<std::int64_t>(std::clamp(exact, -kFar, kFar));
 }
 
@@ -58,7 +58,7 @@ class Band {
         return side == Side::left ? stepped(key, lower_, 1, upper_) : stepped(key, upper_, -1, lower_);
     }
 
-    // The same of many narrow integers, without a branch.
+    // The same for many narrow integers, without a branch.
     void partners(Arriving arriving, const Key* keys, std::size_t count, Interval<Key>* out) const {
         constexpr Wide<Key> kAll = Wide<Key>{1} << 34;  // an open end, as an offset
         const auto below = [](const End& end) { return end.kind == BoundKind::none ? -kAll : end.offset; };
@@ -67,9 +67,9 @@ class Band {
         for (std::size_t i = 0; i < count; ++i) {
             const auto side = static_cast<unsigned>(arriving.of(i)) & 1;
             const Wide<Key> low = keys[i] + from[side], high = keys[i] + to[side];
-            const bool none = high < 0 || low > Wide<Key>{kMax};
+            const bool empty = high < 0 || low > Wide<Key>{kMax};
             const Wide<Key> least = std::max<Wide<Key>>(low, kMin), most = std::min<Wide<Key>>(high, kMax);
-            out[i] = {static_cast<Key>(none ? kMax : least), static_cast<Key>(none ? kMin : most)};
+            out[i] = {static_cast<Key>(empty ? kMax : least), static_cast<Key>(empty ? kMin : most)};
         }
     }
 
@@ -118,8 +118,8 @@ class Band {
         return ~boundary(~encode<User>(value - upper_.real), first, last, holds);
     }
 
-    // The last x of [first, last] for which a condition holds that is true at `first` and stays false
-    // once it is false. Gallops away from a guess, then bisects: two tests when the guess is right.
+    // The last x of [first, last] that satisfies a condition, which holds at `first` and, once it fails, at
+    // no later x. Gallops away from a guess, then bisects: two tests when the guess is right.
     template <class Holds>
     static Key boundary(Key guess, Key first, Key last, Holds holds) {
         Key yes, no;
@@ -159,7 +159,7 @@ class Band {
     End upper_;
 };
 
-// Sorts intervals and joins those that overlap, so that no partner is found twice. Returns how many are left.
+// Sorts intervals and merges those that overlap, so that no partner is found twice. Returns how many remain.
 template <class Key>
 inline std::size_t merge_intervals(Interval<Key>* intervals, std::size_t count) {
     std::sort(intervals, intervals + count,
@@ -173,25 +173,25 @@ inline std::size_t merge_intervals(Interval<Key>* intervals, std::size_t count) 
     return last + 1;
 }
 
-// A conjunct as the drivers see it, whatever the type of the keys: called once per group.
+// A conjunct for keys of any type. The join drivers call it once per group.
 template <class Key>
 class Condition {
   public:
     virtual ~Condition() = default;
 
-    // How many intervals `partners` writes for each key.
+    // The number of intervals that `partners` writes for each key.
     virtual std::size_t width() const = 0;
 
     // Encodes keys [start, start + count) and sets nulls[i] where a key is missing.
     virtual void encode_keys(const Column& column, std::size_t start, std::size_t count, Key* encoded,
                              bool* nulls) const = 0;
 
-    // What each key looks for: disjoint intervals in order, those that are not needed empty and at the end.
+    // The intervals of each key: disjoint and ascending; unused ones are empty and at the end.
     virtual void partners(Arriving arriving, const Key* keys, std::size_t count,
                           Interval<Key>* intervals) const = 0;
 };
 
-// `Key` may be wider than the type needs, where conjuncts of several types are kept alike.
+// `Key` may be wider than the type needs: filters store conjuncts of all types in 64 bits.
 template <class User, class Key = Encoded<User>>
 class UnionCondition final : public Condition<Key> {
   public:
@@ -237,7 +237,7 @@ template <class Key, class User>
 std::unique_ptr<Condition<Key>> make_condition_of(const ConjunctSpec& conjunct) {
     if constexpr (sizeof(Encoded<User>) <= sizeof(Key))
         return std::make_unique<UnionCondition<User, Key>>(conjunct.ranges);
-    throw std::logic_error("a key does not fit");
+    throw std::logic_error("the key type is wider than the keys of this join");
 }
 
 // The condition that an event window puts on timestamps.

@@ -1,12 +1,12 @@
-// Least-significant-digit radix sort, eight bits a pass, stable; passes in which all digits agree are
-// skipped. 8-10 ns an element for 32-bit keys. Small inputs are sorted by insertion.
+// Sorting: a stable least-significant-digit radix sort, eight bits a pass, that skips passes in which all
+// digits agree, and insertion sort for small inputs. 8-10 ns an element for 32-bit keys.
 #pragma once
 
 #include "simd.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// A key with what it belongs to: a position, or the number of a task.
+// A key, and the position or the number of the task that it belongs to.
 template <class Key>
 struct Entry {
     Key key;
@@ -25,7 +25,7 @@ inline void insertion_sort(T* data, std::size_t count, KeyOf key_of) {
     }
 }
 
-// Sorts data[0, count) by key_of(element), an unsigned integer. `scratch` is grown as needed.
+// Sorts data[0, count) by key_of(element), an unsigned integer. `scratch` grows as needed.
 template <class T, class KeyOf>
 inline void radix_sort(T* data, std::size_t count, Buffer<T>& scratch, KeyOf key_of) {
     if (count <= kInsertionSortLimit) return insertion_sort(data, count, key_of);
@@ -60,24 +60,38 @@ inline void sort_entries(Entry<Key>* entries, std::size_t count, Buffer<Entry<Ke
     radix_sort(entries, count, scratch, [](const Entry<Key>& entry) { return entry.key; });
 }
 
-// Sorts positions that are all different. A few are put at their ranks, found by comparing each with all at a
-// vector's width: no branch to mispredict.
+// Copies entries to `sorted` in key order; equal keys keep their order.
+template <class Key>
+inline void sort_copy(const Entry<Key>* entries, std::size_t count, Buffer<Entry<Key>>& sorted,
+                      Buffer<Entry<Key>>& scratch) {
+    if (count == 0) return;
+    sorted.reserve(count);
+    std::memcpy(sorted.data(), entries, count * sizeof(Entry<Key>));
+    sort_entries(sorted.data(), count, scratch);
+}
+
+// So many different positions are sorted by their ranks.
+inline constexpr std::size_t kRanked = kBlock > 1 ? 4 * kBlock : 1;
+
+// How many of these positions are less than `position`; kBlock slots behind them are readable. No branch
+// depends on the positions.
+inline std::size_t rank_of(std::uint32_t position, const std::uint32_t* positions, std::size_t count) {
+    std::size_t less = 0;
+    for (std::size_t at = 0; at < count; at += kBlock)
+        less += lane_count(lanes_below(positions + at, position) & first_lanes(count - at));
+    return less;
+}
+
+// Sorts positions that are all different.
 inline void sort_positions(std::uint32_t* positions, std::size_t count, Buffer<std::uint32_t>& scratch) {
     if (count < 2) return;
-    constexpr std::size_t kRanked = kBlock > 1 ? 4 * kBlock : 0;
     if (count > kRanked)
         return radix_sort(positions, count, scratch, [](std::uint32_t position) { return position; });
-    std::uint32_t copy[kRanked + 1];
+    std::uint32_t copy[kRanked + kBlock];
     const std::size_t padded = (count + kBlock - 1) / kBlock * kBlock;
-    // One loop, since compilers make of a copy of a few words an instruction that takes longer than all else.
-    for (std::size_t i = 0; i < padded; ++i)
-        copy[i] = i < count ? positions[i] : std::numeric_limits<std::uint32_t>::max();
-    for (std::size_t i = 0; i < count; ++i) {
-        unsigned rank = 0;
-        for (std::size_t at = 0; at < padded; at += kBlock)
-            rank += lane_count(lanes_below(copy + at, copy[i]));
-        positions[rank] = copy[i];
-    }
+    // This loop pads, too: compilers turn a plain copy of a few words into a slow string instruction.
+    for (std::size_t i = 0; i < padded; ++i) copy[i] = i < count ? positions[i] : 0;
+    for (std::size_t i = 0; i < count; ++i) positions[rank_of(copy[i], copy, count)] = copy[i];
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

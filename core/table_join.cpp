@@ -1,4 +1,4 @@
-// One instruction set's copy of the join of two tables; compiled once per SLIDEJOIN_LEVEL.
+// The join of two tables for one instruction set; compiled once per SLIDEJOIN_LEVEL.
 #include "table_join.hpp"
 
 #include <atomic>

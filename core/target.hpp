@@ -1,10 +1,10 @@
 // One source, several instruction sets.
 //
 // Every translation unit of the core is compiled once per level (SLIDEJOIN_LEVEL: 0 portable, 1 AVX2,
-// 2 AVX-512) and everything it defines lives in a namespace named after the level, so that the copies
-// never meet at link time. The standard headers come first, outside the target region: code that the
-// copies share by name (std:: templates) is therefore always baseline code and runs on every machine.
-// engine.cpp picks the copy at run time.
+// 2 AVX-512). All that it defines is in a namespace named after the level, so that the copies do not clash at
+// link time. The standard headers come first, outside the target region: templates of std:: that the copies
+// share by name are therefore always baseline code and run on every machine. engine.cpp picks the copy at run
+// time.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,9 @@
 #endif
 #if defined(__linux__)
 #include <sys/mman.h>
+#endif
+#if defined(__GLIBC__)
+#include <malloc.h>
 #endif
 
 #ifndef SLIDEJOIN_LEVEL

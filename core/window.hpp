@@ -231,6 +231,17 @@ class Window {
         return !unseen;
     }
 
+    // Gives back memory that is not needed any more.
+    void shrink() {
+        finals_.shrink_to_fit();
+        for (Stream& s : streams_) {
+            s.times.shrink();
+            s.hidden.shrink();
+            s.live.shrink_to_fit();
+            s.unseen.shrink_to_fit();
+        }
+    }
+
     std::size_t bytes() const { return streams_[0].bytes() + streams_[1].bytes(); }
 
   private:

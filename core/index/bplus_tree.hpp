@@ -1,9 +1,9 @@
-// The classic B+-tree, one entry inserted and one deleted per arrival: the index that "Parallel Index-based
-// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) sets out to beat.
+// The classic B+-tree, one entry inserted and one deleted per arrival: the baseline of "Parallel Index-based
+// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen).
 //
-// Since a window forgets in the order of positions and equal keys stand in the same order (tree.hpp), the
+// Entries expire in the order of their positions, and equal keys stand in the same order (tree.hpp), so the
 // entry to delete is always the first of its key. Insert, delete and probe O(log w); 12-24 bytes a tuple for
-// the tree, and 8-12 for the arrival order.
+// the tree, and 8-12 for the order of arrival.
 #pragma once
 
 #include "fifo.hpp"
@@ -27,8 +27,7 @@ class BPlusTree {
         tree_.probe(interval, visible, matches);
     }
 
-    // The leaf of an insert or a probe to come; its memory is on its way from now on. Holds until the tree
-    // changes.
+    // Prefetches the leaf of an insert or a probe. The hint holds until the tree changes.
     Leaf* prefetch_insert(Key key) const { return tree_.prefetch_insert(key); }
     Leaf* prefetch_probe(Interval<Key> interval) const { return tree_.prefetch_probe(interval); }
 
@@ -47,12 +46,9 @@ class BPlusTree {
         tree_.insert_group(entries, count);
     }
 
-    void insert_batch(const Entry<Key>* entries, std::size_t count) {
+    void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
         for (std::size_t i = 0; i < count; ++i) window_.push(entries[i].key, entries[i].value);
-        batch_.reserve(count);
-        std::memcpy(batch_.data(), entries, count * sizeof(Entry<Key>));
-        sort_entries(batch_.data(), count, sorting_);
-        tree_.insert_sorted(batch_.data(), count);
+        tree_.insert_sorted(by_key, count);
     }
 
     template <class Matches>
@@ -62,17 +58,22 @@ class BPlusTree {
     }
 
     void forget(std::uint32_t position) {
-        const std::size_t gone = window_.count_before(position);
-        if (gone == 0) return;
-        if (gone == 1) {
+        const std::size_t expired = window_.count_before(position);
+        if (expired == 0) return;
+        if (expired == 1) {
             const Key key = window_.key(0);
             tree_.erase_first(key,
                               oldest_version_ == tree_.version() ? oldest_leaf_ : tree_.prefetch_erase(key));
         } else {
-            erase_oldest(gone);
+            erase_oldest(expired);
         }
-        window_.drop(gone);
+        window_.drop(expired);
         fetch_oldest();
+    }
+
+    template <class Visit>
+    void each(Visit visit) const {
+        window_.each(visit);
     }
 
     void check(std::uint32_t first, std::uint32_t next) const {
@@ -81,25 +82,27 @@ class BPlusTree {
         require(tree_.size() == window_.size(), "b-tree: as many entries as the window");
     }
 
-    std::size_t bytes() const { return window_.bytes() + nodes_.bytes() + batch_.bytes() + sorting_.bytes(); }
+    std::size_t bytes() const {
+        return window_.bytes() + nodes_.bytes() + expired_.bytes() + scratch_.bytes();
+    }
 
   private:
     static constexpr std::uint64_t kNoVersion = ~std::uint64_t{0};
 
-    // Many go in key order, so that neighbours in the tree are changed one after the other.
-    void erase_oldest(std::size_t gone) {
+    // Deletes many entries in key order, so that neighbours in the tree are changed one after the other.
+    void erase_oldest(std::size_t expired) {
         Key keys[kGroup];
-        batch_.reserve(gone);
-        for (std::size_t i = 0; i < gone; ++i) batch_[i] = {window_.key(i), 0};
-        if (gone > kGroup) sort_entries(batch_.data(), gone, sorting_);
-        for (std::size_t done = 0; done < gone; done += kGroup) {
-            const std::size_t count = std::min(kGroup, gone - done);
-            for (std::size_t i = 0; i < count; ++i) keys[i] = batch_[done + i].key;
+        expired_.reserve(expired);
+        for (std::size_t i = 0; i < expired; ++i) expired_[i] = {window_.key(i), 0};
+        if (expired > kGroup) sort_entries(expired_.data(), expired, scratch_);
+        for (std::size_t done = 0; done < expired; done += kGroup) {
+            const std::size_t count = std::min(kGroup, expired - done);
+            for (std::size_t i = 0; i < count; ++i) keys[i] = expired_[done + i].key;
             tree_.erase_group(keys, count);
         }
     }
 
-    // The next entry to go is known now: its leaf can be on its way until then.
+    // Prefetches the leaf of the next entry to expire.
     void fetch_oldest() {
         oldest_version_ = kNoVersion;
         if (window_.size() == 0) return;
@@ -112,8 +115,8 @@ class BPlusTree {
     Fifo<Key> window_;
     Leaf* oldest_leaf_ = nullptr;  // of the window's oldest entry, while oldest_version_ is the version
     std::uint64_t oldest_version_ = kNoVersion;
-    Buffer<Entry<Key>> batch_;
-    Buffer<Entry<Key>> sorting_;
+    Buffer<Entry<Key>> expired_;
+    Buffer<Entry<Key>> scratch_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,11 +1,11 @@
-// The directory of the bucket-tree: which leaf a key belongs to.
+// The directory of the bucket-tree: finds the leaf of a key.
 //
-// Leaves stand in the order of their keys, in blocks of up to 32: the greatest key of each leaf's range,
-// which leaf it is and how many entries it has. A block has gaps at its end, so that a leaf that splits moves
-// a few numbers only; a full block is split in two. Above the blocks stand their greatest keys, sorted, and
-// above these every so many of them again, a cache line at a time. Finding a leaf is one comparison of a
-// vector per level; splitting a block moves what stands behind it in the top, some 4 bytes for each 20
-// leaves.
+// Leaves are listed in key order, in blocks of up to 32 slots. A slot has the greatest key of the leaf's
+// range, the number of the leaf and the number of its entries. A block has unused slots at its end, so that
+// splitting a leaf moves only a few numbers; a full block is split in two. Above the blocks stands a sorted
+// level of their greatest keys, and above that a level with the last key of each of its cache lines, and so
+// on. Finding a leaf compares one vector per level. Splitting a block moves the lowest level behind it, about
+// 4 bytes for each 20 leaves.
 #pragma once
 
 #include "concept.hpp"
@@ -22,7 +22,7 @@ class BucketDirectory {
 
     struct alignas(kCacheLine) Block {
         Key bounds[kSlots];  // greatest key of each leaf's range; unused slots hold the greatest key
-        std::uint32_t leaves[kSlots];  // number of each leaf, and below it a count that is the owner's
+        std::uint32_t leaves[kSlots];  // number of each leaf, and in the low bits its count of entries
         Block* next;
         Block* previous;
         std::uint32_t size;
@@ -61,7 +61,7 @@ class BucketDirectory {
         return {block, slot_in(block, key)};
     }
 
-    // The two steps of find, for those that fetch memory in between.
+    // The two steps of find, for callers that prefetch in between.
     Block* find_block(Key key) const {
         std::size_t at = 0;
         for (std::size_t level = levels_.size(); level-- > 0;) {
@@ -72,7 +72,7 @@ class BucketDirectory {
     }
     static unsigned slot_in(const Block* block, Key key) { return count_below<kSlots>(block->bounds, key); }
 
-    // The slot behind or in front; false at the end.
+    // Moves to the next or the previous slot; returns false at the end.
     static bool next(Slot& slot) {
         if (slot.at + 1 < slot.block->size) {
             ++slot.at;
@@ -92,7 +92,7 @@ class BucketDirectory {
         return true;
     }
 
-    // Memory for `count` splits, which then cannot fail.
+    // Afterwards `count` splits cannot fail.
     void reserve(std::size_t count) {
         pool_.reserve(count);
         const std::size_t most = blocks_.size() + count;
@@ -110,8 +110,8 @@ class BucketDirectory {
         if (levels_.size() > had && !blocks_.empty()) rebuild(0);
     }
 
-    // Cuts a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns
-    // the slot of the first; the new one is the next. Slots held elsewhere are no longer valid.
+    // Splits a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns
+    // the slot of the first; the new one is the next. Other slots are no longer valid.
     Slot split(Slot slot, Key bound, std::uint32_t leaf) {
         if (slot.block->size == kSlots) slot = split_block(slot);
         Block* block = slot.block;
@@ -132,7 +132,7 @@ class BucketDirectory {
         take_out(block, slot.at + 1);
     }
 
-    // Joins a block with the one behind it where both have few leaves. Returns whether it did.
+    // Merges a block with the next one if both have few leaves. Returns whether it did.
     bool merge_blocks(Block* block) {
         Block* next = block->next;
         if (!next || block->size + next->size > kSlots * 3 / 4) return false;
@@ -144,7 +144,7 @@ class BucketDirectory {
         if (next->next) next->next->previous = block;
         pool_.give_back(next);
         blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-        // Its end goes, the end of the other is now that of both.
+        // The end of the other block is now the end of both.
         Key* const ends = levels_[0].data() + at;
         std::memmove(ends, ends + 1, (blocks_.size() - at) * sizeof(Key));
         rebuild(at);
@@ -224,7 +224,7 @@ class BucketDirectory {
         --leaves_;
     }
 
-    // Blocks end with different keys, so the end tells the place.
+    // Finds a block's place by its last key, which no other block ends with.
     std::size_t place_of(const Block* block) const {
         const Key end = block->bounds[block->size - 1];
         const Key* ends = levels_[0].data();
@@ -233,14 +233,14 @@ class BucketDirectory {
 
     static std::size_t padded(std::size_t used) { return (used + kFan - 1) / kFan * kFan; }
 
-    // Keys that a level has, without those it is filled up with.
+    // The number of keys of a level, without the padding.
     std::size_t used_of(std::size_t level) const {
         std::size_t used = blocks_.size();
         for (; level > 0; --level) used = padded(used) / kFan;
         return used;
     }
 
-    // Brings the levels above the ends of blocks up to date, from block `from` on, and fills all up.
+    // Updates the levels above the lowest one, from block `from` on, and pads all levels.
     void rebuild(std::size_t from) {
         for (std::size_t level = 0; level < levels_.size(); ++level, from /= kFan) {
             Key* keys = levels_[level].data();
@@ -254,8 +254,9 @@ class BucketDirectory {
     Pool<Block> pool_;
     Block* first_ = nullptr;
     std::vector<Block*> blocks_;
-    std::vector<Buffer<Key>> levels_;  // ends of blocks, and of every kFan of the level below; filled up
-    std::size_t reserved_ = 0;         // blocks that all of them have room for
+    std::vector<Buffer<Key>>
+        levels_;                // last keys of blocks, and of every kFan keys of the level below; padded
+    std::size_t reserved_ = 0;  // blocks that all levels have room for
     std::size_t leaves_ = 0;
 };
 

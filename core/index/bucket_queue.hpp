@@ -1,7 +1,7 @@
-// Positions of one single key, in the order of arrival: what a leaf of the bucket-tree becomes when many
-// entries have the same key. The visible ones are a part of it, found by two searches; so they are counted
-// without being looked at. Chunks of some thousand positions, so that no growth moves what is there. 4 bytes
-// a tuple.
+// The positions of one single key, in the order of arrival: replaces a leaf of the bucket-tree when many
+// entries have the same key. Two searches find the visible ones, which are contiguous, so counting does not
+// read them. Positions are in chunks of 1024, so that growth moves nothing. Push O(1), probe O(log n), 4
+// bytes a tuple.
 #pragma once
 
 #include "concept.hpp"
@@ -23,7 +23,7 @@ class BucketQueue {
         ++end_;
     }
 
-    // Drops positions before this one.
+    // Removes the positions before this one.
     void forget(std::uint32_t first) {
         begin_ = place_of(first, begin_);
         const std::size_t gone = begin_ / kChunk;
@@ -65,8 +65,8 @@ class BucketQueue {
 
     std::uint32_t at(std::size_t i) const { return chunks_[i / kChunk][i % kChunk]; }
 
-    // The place of the first position that is not before this one, from `low` on: what is dead may lie too
-    // far from the newest to be compared with it.
+    // The place of the first position that is not before this one, from `low` on: expired positions may be
+    // too far from the newest to be compared with it.
     std::size_t place_of(std::uint32_t position, std::size_t low) const {
         std::size_t high = end_;
         while (low < high) {

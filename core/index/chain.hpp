@@ -2,9 +2,9 @@
 // window as L (chain_length) sub-indexes by arrival (subwindows.hpp), of which the newest, a B+-tree, takes
 // the inserts and the oldest is dropped whole.
 //
-// b-chain: all sub-indexes are B+-trees. ib-chain: one that is full is turned into an immutable tree, which
-// is smaller and searched faster, in O(n) once. An insert costs O(log w), a probe L searches; nothing is
-// deleted.
+// b-chain: all sub-indexes are B+-trees. ib-chain: a full one is turned into an immutable tree, which is
+// smaller and faster to search, once in O(n). An insert costs O(log w), a probe L searches; no entry is
+// deleted by itself.
 #pragma once
 
 #include "immutable_tree.hpp"
@@ -43,6 +43,11 @@ class TreePart {
         tree_.probe(interval, visible, matches, leaf);
     }
 
+    template <class Visit>
+    void each(Visit visit) const {
+        tree_.each(visit);
+    }
+
     void check() const { tree_.check(); }
     std::size_t size() const { return tree_.size(); }
     std::size_t bytes() const { return nodes_.bytes(); }
@@ -58,7 +63,7 @@ class SealedTreePart {
   public:
     using InsertHint = typename Tree<Key>::Leaf*;
     struct ProbeHint {
-        const typename Tree<Key>::Leaf* leaf;  // of the B+-tree, or
+        const typename Tree<Key>::Leaf* leaf;  // of the B+-tree, if it is not sealed
         std::size_t sealed_leaf;
     };
 
@@ -108,6 +113,12 @@ class SealedTreePart {
     void probe(Interval<Key> interval, Visible visible, bool, Matches& matches, ProbeHint hint) const {
         if (growing_) growing_->tree.probe(interval, visible, matches, hint.leaf);
         else sealed_.probe(interval, visible, matches, hint.sealed_leaf);
+    }
+
+    template <class Visit>
+    void each(Visit visit) const {
+        if (growing_) growing_->tree.each(visit);
+        else sealed_.run().each(visit);
     }
 
     void check() const {

@@ -1,5 +1,5 @@
-// What a window holds, oldest first: (key, position) in two rings. Positions rise and may have gaps, since
-// tuples without a key are never stored.
+// The entries of a window, oldest first: keys and positions in two rings. Positions ascend and may have gaps,
+// since tuples without a key are not stored. Push and drop O(1), 8-12 bytes a tuple.
 #pragma once
 
 #include "concept.hpp"
@@ -23,7 +23,7 @@ class Fifo {
         positions_.drop(count);
     }
 
-    // How many entries stand before `position`: gallops from the oldest, O(log of the answer).
+    // How many entries have a position before this one: gallops from the oldest, O(log of the result).
     std::size_t count_before(std::uint32_t position) const {
         std::size_t low = 0, high = 0;
         for (std::size_t step = 1; high < size() && before(positions_[high], position); step *= 2) {
@@ -46,6 +46,11 @@ class Fifo {
             visit(&keys_[from], &positions_[from], count);
             from += count;
         }
+    }
+
+    template <class Visit>
+    void each(Visit visit) const {
+        for (std::size_t i = 0; i < size(); ++i) visit(key(i), position(i));
     }
 
     void check(std::uint32_t first, std::uint32_t next) const {

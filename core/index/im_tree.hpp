@@ -1,6 +1,6 @@
 // The IM-Tree of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen): a B+-tree that
-// takes the inserts and an immutable tree that holds the rest, merged from time to time (merging_tree.hpp has
-// the costs).
+// takes the inserts and an immutable tree that holds the rest, merged when the B+-tree has reached its share
+// (merging_tree.hpp has the costs).
 #pragma once
 
 #include "merging_tree.hpp"

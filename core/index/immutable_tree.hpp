@@ -1,12 +1,12 @@
-// An immutable search tree over a sorted run: what full subwindows and the merging trees keep most of their
-// entries in. The CSS-tree of "Cache Conscious Indexing for Decision-Support in Main Memory" (Rao, Ross), in
-// the use that "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) makes of it.
+// An immutable search tree over sorted entries, which hold most of a merging tree, and full subwindows. The
+// CSS-tree of "Cache Conscious Indexing for Decision-Support in Main Memory" (Rao, Ross), as "Parallel
+// Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) uses it.
 //
-// The run is cut into blocks of kFanOut entries, the leaves. Each inner level lists, for every node of the
-// level below, the greatest key under it; the levels stand one behind the other, root first, and a node's
-// children follow from its number, so no pointer is stored. A node is two cache lines and is searched by
-// comparing all its keys at once. Built from the bottom up in O(n); search O(log n); beside the run one key
-// for every kFanOut - 1 entries.
+// Blocks of kFanOut entries are the leaves. Each inner level lists the greatest key under every node of the
+// level below. Levels are stored one behind the other, root first, and a node's children follow from its
+// number, so no pointer is stored. A node is two cache lines and is searched by comparing all its keys at
+// once. Built from the bottom up in O(n); search O(log n); beside the entries one key for every kFanOut - 1
+// of them.
 #pragma once
 
 #include "sorted_entries.hpp"
@@ -19,13 +19,13 @@ class ImmutableTree {
     static constexpr unsigned kFanOut = 128 / sizeof(Key);
 
     ImmutableTree() {
-        SortedEntries<Key> none;
-        none.start(0);
-        none.finish();
-        take(none);
+        SortedEntries<Key> empty;
+        empty.start(0);
+        empty.finish();
+        take(empty);
     }
 
-    // Takes a finished run, and leaves the one that it had.
+    // Takes finished entries, and leaves those that it had.
     void take(SortedEntries<Key>& run) {
         std::size_t sizes[kMaxHeight + 1];  // nodes of each level, leaves first
         unsigned levels = 0;
@@ -53,19 +53,19 @@ class ImmutableTree {
     unsigned height() const { return height_; }
     std::size_t nodes(unsigned depth) const { return nodes_[depth]; }
 
-    // The node at depth `to`, below `node` at depth `from`, where entries from `key` on begin: the first one
-    // whose bound is not below the key. Every key belongs to exactly one node of a level.
+    // The node at depth `to`, below `node` at depth `from`, that `key` belongs to: the first one whose bound
+    // is not below the key. Every key belongs to exactly one node of a level.
     std::size_t descend(std::size_t node, unsigned from, unsigned to, Key key) const {
         for (unsigned depth = from; depth < to; ++depth) node = child(node, depth, key);
         return node;
     }
 
-    // The greatest key that belongs to a node; the last one of a level is open to the end.
+    // The greatest key that belongs to a node; the last node of a level takes all greater keys.
     Key bound(unsigned depth, std::size_t node) const {
         return depth == 0 ? kGreatest : inner_[start_[depth - 1] + node];
     }
 
-    // The same for several keys, level by level, each level's nodes fetched while others are searched.
+    // The same for several keys, level by level; nodes are prefetched while others are searched.
     void locate(const Key* keys, std::size_t count, unsigned from, unsigned to, std::size_t* nodes) const {
         for (unsigned depth = from; depth < to; ++depth)
             for (std::size_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ class ImmutableTree {
             }
     }
 
-    // Where a probe begins, as the number of a leaf, whose memory is on its way from now on.
+    // Finds and prefetches the leaf where a probe begins.
     std::size_t prefetch_leaf(Key low) const { return prefetch_leaf(low, 0, 0); }
     std::size_t prefetch_leaf(Key low, std::size_t node, unsigned depth) const {
         const std::size_t leaf = descend(node, depth, height_, low);
@@ -83,7 +83,7 @@ class ImmutableTree {
         return leaf;
     }
 
-    // `leaf` is where prefetch_leaf(interval.low) ended.
+    // `leaf` is prefetch_leaf(interval.low).
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches, std::size_t leaf) const {
         const std::size_t from = place_in(leaf, interval.low);
@@ -118,7 +118,7 @@ class ImmutableTree {
   private:
     static constexpr unsigned kMaxHeight = 8;  // 16^8 entries and more
     static constexpr std::size_t kNodeBytes = kFanOut * sizeof(Key);
-    static constexpr std::size_t kNear = 4;  // leaves; the end of a longer range is searched from the root
+    static constexpr std::size_t kNear = 4;  // leaves; the end of a longer range is found from the root
     static constexpr Key kGreatest = std::numeric_limits<Key>::max();
     static_assert(SortedEntries<Key>::kPadding >= kFanOut);
 
@@ -143,8 +143,8 @@ class ImmutableTree {
         prefetch_span<kFanOut * sizeof(std::uint32_t)>(run_.positions.data() + leaf * kFanOut);
     }
 
-    // Behind the last entry up to `high`, which is not before this leaf. Most ranges end in the leaf where
-    // they begin, and only its lines are touched then.
+    // The end of the entries up to `high`, which is not before this leaf. Most ranges end in the leaf where
+    // they begin, so that only its lines are read.
     std::size_t end_from(std::size_t leaf, Key high) const {
         for (const std::size_t far = leaf + kNear; leaf < far; ++leaf) {
             const Key* keys = run_.keys.data() + leaf * kFanOut;
@@ -155,7 +155,7 @@ class ImmutableTree {
         return high == kGreatest ? run_.size : lower_bound(static_cast<Key>(high + 1));
     }
 
-    // The last node's separator is the greatest key of all, so that no search leaves the level.
+    // The last node's separator is the greatest possible key, so that no search leaves the level.
     void fill_level(unsigned depth) {
         Key* keys = inner_.data() + start_[depth];
         const std::size_t below = nodes_[depth + 1];
@@ -163,7 +163,7 @@ class ImmutableTree {
         std::fill(keys + below - 1, keys + nodes_[depth] * kFanOut, kGreatest);
     }
 
-    // Of a node that is not the last of its level, which is full.
+    // The greatest key under a node that is not the last of its level, and therefore full.
     Key greatest_under(unsigned depth, std::size_t node) const {
         const std::size_t last = node * kFanOut + kFanOut - 1;
         return depth == height_ ? run_.keys[last] : inner_[start_[depth] + last];

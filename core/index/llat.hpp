@@ -1,18 +1,16 @@
-// The linked-list adaptive table (LLAT): tuples of one subwindow, kept together by the chain that they belong
-// to, whatever the sizes of the chains turn out to be. From "PanJoin: A Partition-based Adaptive Stream Join"
-// (Pan, Jacobsen).
+// The linked-list adaptive table (LLAT): the tuples of one subwindow in chains of blocks, one chain for each
+// partition, however long it becomes. From "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen).
 //
-// The table consists of 2P blocks of equal room. A chain begins with one block and goes on in further ones as
-// it fills. Blocks are taken in the order of their numbers, so memory behind the last one taken is never
-// touched. Insert O(1). A block keeps its keys and its positions in two arrays of whole cache lines, so that
-// vectors of both can be read up to the last slot.
+// The table consists of 2P blocks of equal room. A chain begins with one block and is extended by others when
+// it is full. Blocks are taken in the order of their numbers, so memory behind the last one is never touched.
+// Insert O(1). A block keeps its keys and its positions in two arrays of whole cache lines, so that vectors
+// of both can be read up to the last slot.
 //
 // 2P blocks are enough for the N tuples of a subwindow, whatever their keys, if a block has room R >= N / P:
-// - P chains that are begun once and never cut (the partitions of a RaP-Table). A chain goes on only when its
-//   last block is full and one more tuple comes. When the r-th block beyond the first P is taken, r blocks
-//   are full and a tuple is at hand, so r R < N <= P R: fewer than P are ever taken.
-// - Chains that are cut in two (the leaves of a WiB+-Tree) have room R >= 2N / P, and each of them, but one,
-// has
+// - P chains that are never split (the partitions of a RaP-Table): a chain is extended only when its last
+//   block is full and one more tuple arrives. When the r-th block beyond the first P is taken, r blocks are
+//   full and one tuple more is inserted, so r R < N <= P R: fewer than P are ever taken.
+// - Chains that are split in two (the leaves of a WiB+-Tree): their room is R >= 2N / P, and all but one have
 //   at least R / 4 tuples. A chain of n >= R / 4 tuples takes ceil(n / R) <= 4n / R blocks; with the one that
 //   may have fewer, and before the N-th tuple is stored, these are at most 4 (N - 1) / R + 1 < 2P + 1.
 #pragma once
@@ -27,8 +25,8 @@ class Llat {
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
     static constexpr std::uint32_t kMostPartitions = std::uint32_t{1} << 20;
 
-    // A chain goes by the number of its first block, which knows its least and greatest key. The block that
-    // is not full yet comes second, or is the first and only one.
+    // A chain is named by its first block, which has the least and greatest key of the chain. The block that
+    // is not full yet is the second, or the first and only one.
     struct Block {
         Key least;
         Key greatest;
@@ -36,15 +34,16 @@ class Llat {
         std::uint32_t next;
     };
 
-    // How many partitions a subwindow gets: as many as asked for, or so many that each has about `share`
+    // The number of partitions of a subwindow: as many as wanted, or so many that each has about `share`
     // tuples.
-    static std::uint32_t partitions_for(std::size_t capacity, std::uint32_t asked, std::size_t share) {
-        const std::size_t wanted = asked ? asked : capacity / share;
+    static std::uint32_t partitions_for(std::size_t capacity, std::uint32_t wanted, std::size_t share) {
+        const std::size_t partitions = wanted ? wanted : capacity / share;
         const std::size_t most = std::min<std::size_t>(capacity, kMostPartitions);
-        return static_cast<std::uint32_t>(std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(most, 1)));
+        return static_cast<std::uint32_t>(
+            std::clamp<std::size_t>(partitions, 1, std::max<std::size_t>(most, 1)));
     }
 
-    // The even share of a partition and `slack` times as much, in whole vectors.
+    // The room of a block: `slack` times the even share of a partition, in whole vectors.
     static std::size_t room_for(std::size_t capacity, std::uint32_t partitions, double slack) {
         const std::size_t share = (capacity + partitions - 1) / partitions;
         const double wide = std::ceil(static_cast<double>(capacity) / partitions * slack);
@@ -68,7 +67,7 @@ class Llat {
         return reinterpret_cast<const std::uint32_t*>(at_block(at) + room_ * sizeof(Key));
     }
 
-    // What is in use; the system gives the rest when it is touched.
+    // Blocks in use; the others have not been touched and take no memory yet.
     std::size_t bytes() const { return taken_ * (stride_ + sizeof(Block)) + scratch_.bytes(); }
 
     // Begins a chain.
@@ -78,7 +77,7 @@ class Llat {
         return at;
     }
 
-    // How many tuples the chain can take before it goes on in another block.
+    // How many tuples the chain can take before it needs another block.
     std::uint32_t free(std::uint32_t chain) const { return room_ - blocks_[open(chain)].count; }
 
     void insert(std::uint32_t chain, Key key, std::uint32_t position) {
@@ -90,7 +89,7 @@ class Llat {
         put(at, key, position);
     }
 
-    // Tuples in the order of keys, one or more.
+    // Appends one or more tuples, given in key order.
     void append(std::uint32_t chain, const Entry<Key>* sorted, std::size_t count) {
         Block& first = blocks_[chain];
         first.least = std::min(first.least, sorted[0].key);
@@ -105,7 +104,7 @@ class Llat {
         }
     }
 
-    // Tuples of a chain whose keys lie all inside the interval need no test.
+    // Keys are not compared if all of the chain's lie inside the interval.
     template <class Matches>
     void probe(std::uint32_t chain, Interval<Key> interval, Visible visible, Matches& matches) const {
         const Block& first = blocks_[chain];
@@ -115,6 +114,13 @@ class Llat {
             if (inside) matches.positions(positions(at), blocks_[at].count, visible);
             else matches.entries(keys(at), positions(at), blocks_[at].count, interval, visible);
         }
+    }
+
+    // Calls visit(key, position) for each tuple of a chain.
+    template <class Visit>
+    void each(std::uint32_t chain, Visit visit) const {
+        for (std::uint32_t at = chain; at != kNone; at = blocks_[at].next)
+            for (std::uint32_t i = 0; i < blocks_[at].count; ++i) visit(keys(at)[i], positions(at)[i]);
     }
 
     std::size_t size(std::uint32_t chain) const {
@@ -141,7 +147,7 @@ class Llat {
             out = std::copy_n(keys(at), blocks_[at].count, out);
     }
 
-    // Moves what lies above `cut` to a chain of its own; some tuples do, and some do not.
+    // Moves the tuples above `cut` to a new chain; there are some on both sides.
     std::uint32_t cut(std::uint32_t chain, Key cut) {
         if (blocks_[chain].next != kNone) return cut_long(chain, cut);
         const std::uint32_t right = begin();
@@ -152,7 +158,7 @@ class Llat {
         std::uint32_t* const move_positions = positions(right);
         Key below = 0, above = std::numeric_limits<Key>::max();
         std::uint32_t stayed = 0, moved = 0;
-        for (std::uint32_t i = 0; i < left.count; ++i) {  // without a branch: which way is a coin's toss
+        for (std::uint32_t i = 0; i < left.count; ++i) {  // without a branch, which would be unpredictable
             const Key key = stay_keys[i];
             const std::uint32_t position = stay_positions[i];
             const bool stays = key <= cut;
@@ -169,7 +175,7 @@ class Llat {
         return right;
     }
 
-    // The memory that an insert touches: first what is known of the chain, then its next slot.
+    // Prefetches the memory of an insert: first the chain's header, then its next slot.
     void prefetch_chain(std::uint32_t chain) const { prefetch(&blocks_[chain]); }
     void prefetch_slot(std::uint32_t chain) const {
         const std::uint32_t at = open(chain);
@@ -178,7 +184,7 @@ class Llat {
         prefetch(positions(at) + slot);
     }
 
-    // What a probe of the chain's first block reads.
+    // Prefetches what a probe of the chain's first block reads.
     void prefetch_tuples(std::uint32_t chain) const {
         constexpr std::size_t kKeys = kCacheLine / sizeof(Key);
         const std::size_t count = blocks_[chain].count;
@@ -245,14 +251,12 @@ class Llat {
         return at;
     }
 
-    // Via a copy, with the chain's blocks given back first: both parts together need at most one block more.
+    // Copies the tuples and gives the chain's blocks back first: both parts need at most one block more.
     std::uint32_t cut_long(std::uint32_t chain, Key cut) {
         const std::size_t count = size(chain);
         scratch_.reserve(count);
         std::size_t copied = 0;
-        for (std::uint32_t at = chain; at != kNone; at = blocks_[at].next)
-            for (std::uint32_t i = 0; i < blocks_[at].count; ++i)
-                scratch_[copied++] = {keys(at)[i], positions(at)[i]};
+        each(chain, [&](Key key, std::uint32_t position) { scratch_[copied++] = {key, position}; });
         for (std::uint32_t at = blocks_[chain].next; at != kNone;) {
             const std::uint32_t next = std::exchange(blocks_[at].next, free_);
             free_ = std::exchange(at, next);
@@ -269,7 +273,7 @@ class Llat {
     std::uint32_t most_;
     std::size_t stride_;  // bytes of a block
     std::uint32_t taken_ = 0;
-    std::uint32_t free_ = kNone;  // blocks that were given back
+    std::uint32_t free_ = kNone;  // list of blocks that were given back
     std::uint32_t free_count_ = 0;
     Buffer<Block> blocks_;
     Buffer<std::byte> memory_;

@@ -1,20 +1,22 @@
-// A window in two parts, the shape of the IM-Tree and the PIM-Tree of "Parallel Index-based Stream Join on a
-// Multicore CPU" (Shahvarani, Jacobsen): arrivals enter a small mutable part, most entries stand in an
+// A window in two parts, as in the IM-Tree and the PIM-Tree of "Parallel Index-based Stream Join on a
+// Multicore CPU" (Shahvarani, Jacobsen): arrivals enter a small mutable part, most entries are in an
 // immutable tree. When the mutable part holds a share m (merge_ratio) of the window, both are merged into the
-// next immutable tree, and entries that were forgotten until then are left out; between merges the visible
-// range filters them. Nothing is ever deleted.
+// next immutable tree, which leaves out expired entries; between merges the visible range filters them. No
+// entry is deleted by itself.
 //
-// An insert costs O(log(m w)), and 1 + 1/m entries copied at the merges; a probe searches both parts. Memory:
-// the immutable tree and one run more, which takes the next merge's result, then the mutable part.
+// An insert costs O(log(m w)), and 1 + 1/m entries copied by the merges; a probe searches both parts. Memory:
+// the immutable tree, an array of the same size that takes the result of the next merge, and the mutable
+// part.
 #pragma once
 
 #include "immutable_tree.hpp"
+#include "lazy_expiry.hpp"
 #include "tree.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// The mutable part. It may follow the immutable tree: at depth() every entry belongs to the part of the node
-// that its key belongs to. InsertHint and ProbeHint say where an insert or a probe goes on.
+// The mutable part. It may be divided as the immutable tree is: every entry belongs to the node at depth()
+// that its key belongs to. InsertHint and ProbeHint say where an insert or a probe continues.
 template <class M, class Key>
 concept MutablePart =
     requires(M part, const M constant, const ImmutableTree<Key>& stable, const IndexOptions& options, Key key,
@@ -57,7 +59,7 @@ class MergingTree {
         probe(interval, visible, matches, prefetch_probe(interval));
     }
 
-    // Where an insert or a probe goes; its memory is on its way from now on. Holds until the next insert.
+    // Prefetches the memory of an insert or a probe. The hint holds until the next insert.
     InsertHint prefetch_insert(Key key) const {
         return recent_.prefetch_insert(key, stable_.descend(0, 0, recent_.depth(), key));
     }
@@ -88,11 +90,8 @@ class MergingTree {
         note(entries[0].value, entries[count - 1].value, count);
     }
 
-    void insert_batch(const Entry<Key>* entries, std::size_t count) {
-        batch_.reserve(count);
-        std::memcpy(batch_.data(), entries, count * sizeof(Entry<Key>));
-        sort_entries(batch_.data(), count, sorting_);
-        recent_.insert_sorted(batch_.data(), count, stable_);
+    void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
+        recent_.insert_sorted(by_key, count, stable_);
         note(entries[0].value, entries[count - 1].value, count);
     }
 
@@ -115,29 +114,21 @@ class MergingTree {
         }
     }
 
-    template <class Visit>
-    void each(Visit visit) const {
-        const auto visit_all = [&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
-            for (std::size_t i = 0; i < count; ++i) visit(keys[i], positions[i]);
-        };
-        visit_all(stable_.run().keys.data(), stable_.run().positions.data(), stable_.size());
-        recent_.visit(visit_all);
+    // Expired entries are left out by the next merge.
+    void forget(std::uint32_t position) {
+        expiry_.forget(position, [&] { merge(); });
+        if (!expiry_.started() || !before(last_, position)) return;
+        if (recent_count_ + stable_.size() > 0) merge();
+        expiry_.stop();
     }
 
-    // A large window is forgotten in steps, so that 32-bit positions never wrap around.
-    void forget(std::uint32_t position) {
-        if (!started_ || !before(first_, position)) return;
-        if (before(first_ + kLongest / 2, position)) {
-            forget(first_ + kLongest / 2);
-            return forget(position);
-        }
-        first_ = position;
-        if (before(last_, first_)) {  // nothing is left: what was known of positions goes out of date
-            if (recent_count_ + stable_.size() > 0) merge();
-            started_ = false;
-        } else if (first_ - oldest_ > kLongest) {
-            merge();
-        }
+    // Calls visit(key, position) for each entry.
+    template <class Visit>
+    void each(Visit visit) const {
+        stable_.run().each(visit);
+        recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
+            for (std::size_t i = 0; i < count; ++i) visit(keys[i], positions[i]);
+        });
     }
 
     void check(std::uint32_t, std::uint32_t next) const {
@@ -148,7 +139,7 @@ class MergingTree {
         std::size_t held = 0;
         const auto in_window = [&](const std::uint32_t* positions, std::size_t count) {
             for (std::size_t i = 0; i < count; ++i)
-                require(positions[i] - oldest_ <= last_ - oldest_,
+                require(positions[i] - expiry_.oldest() <= last_ - expiry_.oldest(),
                         "merging tree: positions are between the oldest and the last");
         };
         in_window(stable_.run().positions.data(), stable_.size());
@@ -157,30 +148,26 @@ class MergingTree {
             held += count;
         });
         require(held == recent_count_, "merging tree: as many recent entries as it counts");
-        require(!holds || held + stable_.size() <= std::size_t{last_ - oldest_} + 1,
+        require(!holds || held + stable_.size() <= std::size_t{last_ - expiry_.oldest()} + 1,
                 "merging tree: as many entries as positions at most");
     }
 
-    std::size_t bytes() const {
-        return stable_.bytes() + spare_.bytes() + recent_.bytes() + batch_.bytes() + sorting_.bytes();
-    }
+    std::size_t bytes() const { return stable_.bytes() + spare_.bytes() + recent_.bytes(); }
 
   private:
-    // What was forgotten is gone after so many positions at the latest, however rare inserts are.
-    static constexpr std::uint32_t kLongest = std::uint32_t{1} << 30;
+    std::size_t window() const {
+        return before(last_, expiry_.first()) ? 0 : std::size_t{last_ - expiry_.first()} + 1;
+    }
 
-    std::size_t window() const { return before(last_, first_) ? 0 : std::size_t{last_ - first_} + 1; }
-
-    // How many recent entries make a merge.
+    // So many recent entries are merged.
     std::size_t limit() const {
         const double share = options_.merge_ratio * static_cast<double>(window());
         return std::max<std::size_t>(options_.least, static_cast<std::size_t>(share));
     }
 
-    // Entries of these positions have come.
+    // `count` entries were inserted, the first and the last at these positions.
     void note(std::uint32_t from, std::uint32_t to, std::size_t count) {
-        if (!started_) first_ = oldest_ = from;
-        started_ = true;
+        expiry_.start(from);
         last_ = to;
         recent_count_ += count;
         if (recent_count_ >= limit()) merge();
@@ -195,7 +182,7 @@ class MergingTree {
                   spare_.keys.data(),
                   spare_.positions.data(),
                   0,
-                  first_};
+                  expiry_.first()};
         recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
             for (std::size_t i = 0; i < count; ++i) {
                 copy.up_to(keys[i]);  // of equal keys, those of the immutable tree are older
@@ -207,11 +194,11 @@ class MergingTree {
         spare_.finish();
         stable_.take(spare_);
         recent_count_ = 0;
-        oldest_ = first_;
+        expiry_.cleaned(expiry_.first());
         recent_.restart(stable_, limit());
     }
 
-    // Copies what is not forgotten; an entry that is, is overwritten by the next.
+    // Copies entries that have not expired; an expired one is overwritten by the next.
     struct Copy {
         const Key* from_keys;
         const std::uint32_t* from_positions;
@@ -243,12 +230,8 @@ class MergingTree {
     Mutable recent_;
     SortedEntries<Key> spare_;  // takes the result of the next merge
     std::size_t recent_count_ = 0;
-    bool started_ = false;      // something was inserted; only then are these known:
-    std::uint32_t first_ = 0;   // positions before are forgotten
-    std::uint32_t last_ = 0;    // position of the newest entry
-    std::uint32_t oldest_ = 0;  // no entry stands before it
-    Buffer<Entry<Key>> batch_;
-    Buffer<Entry<Key>> sorting_;
+    LazyExpiry expiry_;
+    std::uint32_t last_ = 0;  // position of the newest entry
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

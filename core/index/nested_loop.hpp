@@ -1,5 +1,5 @@
-// Nested loop: the window as it is, scanned whole by every probe. The baseline of "Parallel Index-based
-// Stream Join on a Multicore CPU" (Shahvarani, Jacobsen), and what other indexes are checked against.
+// Nested loop: every probe scans the whole window. A baseline of "Parallel Index-based Stream Join on a
+// Multicore CPU" (Shahvarani, Jacobsen); other indexes are checked against it.
 // Insert and forget O(1), probe O(w) at a vector's width of entries per step, 8-12 bytes a tuple.
 #pragma once
 
@@ -24,6 +24,11 @@ class NestedLoop {
     }
 
     void forget(std::uint32_t position) { window_.drop(window_.count_before(position)); }
+
+    template <class Visit>
+    void each(Visit visit) const {
+        window_.each(visit);
+    }
 
     void check(std::uint32_t first, std::uint32_t next) const { window_.check(first, next); }
     std::size_t bytes() const { return window_.bytes(); }

@@ -1,13 +1,14 @@
 // The PIM-Tree of "Parallel Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen): the IM-Tree
 // with its mutable part split into sub-trees, one for each node of the immutable tree at the insertion depth
-// D_I. Searching the immutable tree leads to the sub-tree on the way, so the upper levels of the mutable part
-// need no memory of their own, sub-trees are a leaf or a little more, and inserts into different ones do not
-// meet. Since the immutable tree is built anew by every merge, ranges of the sub-trees follow the keys.
+// D_I. A search of the immutable tree finds the sub-tree on its way, so the upper levels of the mutable part
+// need no memory of their own, sub-trees have one leaf or a few, and inserts into different ones do not
+// conflict. Every merge builds a new immutable tree, so the ranges of the sub-trees follow the keys.
+// merging_tree.hpp has the costs.
 //
-// Sub-trees are chained: a scan that comes to the end of one goes on in the next. Each has a lock, which an
+// Sub-trees are chained: a scan that reaches the end of one continues in the next. Each has a lock, which an
 // insert holds and which a scan hands over along the chain, holding two at most; the immutable tree is read
-// without. Without threads the lock is NoLock, which takes neither space nor time. (merging_tree.hpp has the
-// costs.) With threads, the nodes that the sub-trees share and the merge are the driver's to guard.
+// without a lock. Without threads the lock is NoLock, which costs neither space nor time. With threads, the
+// driver must guard the nodes that the sub-trees share, and the merge.
 #pragma once
 
 #include "merging_tree.hpp"
@@ -19,7 +20,7 @@ struct NoLock {
     void unlock() {}
 };
 
-// Holds a lock as long as it lives, or hands it over to another: takes that one first, then lets go.
+// Holds a lock as long as it lives. hand_over takes the next lock before it releases this one.
 template <class Lock>
 class Holding {
   public:
@@ -43,8 +44,7 @@ class SubTrees {
     using Leaf = typename Tree<Key>::Leaf;
 
   public:
-    // What others may change between hint and use is looked up again: with real locks only the sub-tree is
-    // kept.
+    // With real locks a hint has only the sub-tree: other threads may change its leaves before it is used.
     template <class LeafPointer>
     struct Hint {
         std::size_t sub_tree;
@@ -84,7 +84,7 @@ class SubTrees {
         into.tree.insert(key, position, hint.leaf ? hint.leaf : into.tree.prefetch_insert(key));
     }
 
-    // Entries and the nodes that they belong to.
+    // `nodes` are the nodes that the entries belong to.
     void insert_group(const Entry<Key>* entries, const std::size_t* nodes, std::size_t count) {
         InsertHint hints[kGroup];
         std::uint64_t versions[kGroup];
@@ -154,7 +154,7 @@ class SubTrees {
     };
     static_assert(!kFree || sizeof(SubTree) == sizeof(Tree<Key>));
 
-    // Unless told, the deepest level at which sub-trees come to fill half a leaf.
+    // By default the deepest level at which sub-trees are expected to fill half a leaf.
     unsigned depth_for(const ImmutableTree<Key>& stable, std::size_t expected) const {
         if (wanted_depth_) return std::min<unsigned>(wanted_depth_, stable.height());
         unsigned depth = 0;

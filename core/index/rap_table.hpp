@@ -77,6 +77,11 @@ class RapSubwindow {
         scan(found.partition, interval, visible, matches);
     }
 
+    template <class Visit>
+    void each(Visit visit) const {
+        for (std::uint32_t i = 0; i < splitters_.partitions(); ++i) table_.each(i, visit);
+    }
+
     // The sizes of the partitions, and how far they are from even: the mean distance from the even share, as
     // a part of that share.
     std::vector<std::size_t> partition_sizes() const {

@@ -1,28 +1,28 @@
-// The splitters of range partitions: P - 1 keys that never fall; partition i holds the keys above splitter
-// i - 1 up to splitter i.
+// The splitters of range partitions: P - 1 keys in ascending order; partition i holds the keys above splitter
+// i - 1 up to splitter i. For the partitions of "PanJoin: A Partition-based Adaptive Stream Join" (Pan,
+// Jacobsen).
 //
-// They are searched as a tree without pointers: nodes of a few cache lines, compared at a vector's width,
-// above which stands a level with the last splitter of each node, and so on. O(log P); a search that goes on
-// from a smaller key's partition climbs only as far as it must (the rebounding search of PanJoin, level by
-// level).
+// They are searched as a tree without pointers: nodes of a few cache lines, compared a vector at a time,
+// above them a level with the last splitter of each node, and so on. O(log P); a search that starts from the
+// partition of a smaller key climbs only as far as needed (the rebounding search of PanJoin, level by level).
 #pragma once
 
 #include "concept.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// What is known of a partition when its subwindow is full.
+// What the next subwindow learns of a partition.
 template <class Key>
 struct Histogram {
     std::size_t count;
-    Key least;  // if there are any
+    Key least;  // if the partition is not empty
     Key greatest;
 };
 
 template <class Key>
 class Splitters {
   public:
-    // Even ranges over all keys there are.
+    // Equal ranges over all possible keys.
     explicit Splitters(std::uint32_t partitions) : Splitters(partitions, Empty{}) {
         const unsigned __int128 keys = static_cast<unsigned __int128>(kGreatest) + 1;
         for (std::uint32_t j = 1; j < partitions; ++j)
@@ -30,9 +30,9 @@ class Splitters {
         finish();
     }
 
-    // Ranges that would have held equal numbers of the tuples that histogram(0), histogram(1), ... describe,
-    // `total` in all, if the keys of each partition lay evenly between its least and its greatest one. One
-    // pass over both: O(P), exact, since the products stay below 2^128.
+    // Ranges that would have held equal numbers of the `total` tuples that histogram(0), histogram(1), ...
+    // describe, if the keys of each partition were uniform between its least and its greatest one. One pass
+    // over both: O(P), and exact, since the products stay below 2^128.
     template <class HistogramOf>
     Splitters(std::uint32_t partitions, std::size_t total, HistogramOf histogram)
         : Splitters(partitions, Empty{}) {
@@ -69,10 +69,10 @@ class Splitters {
         return descend(level + 1, node, key);
     }
 
-    // The greatest key that a partition can hold: its splitter, or behind the last one the greatest there is.
+    // The greatest key that a partition can hold: its splitter, or the greatest possible key.
     Key last(std::uint32_t partition) const { return splitters_[partition]; }
 
-    // The keys of a partition; empty where splitters are equal.
+    // The keys of a partition; empty if two splitters are equal.
     Interval<Key> range(std::uint32_t partition) const {
         if (partition > 0 && splitters_[partition - 1] == kGreatest) return {kGreatest, 0};
         return {partition == 0 ? Key{0} : static_cast<Key>(splitters_[partition - 1] + 1), last(partition)};
@@ -106,7 +106,7 @@ class Splitters {
         splitters_.reserve(total * kFan);
     }
 
-    // Fills what stands behind the last splitter and above the first level.
+    // Pads the first level and fills the levels above it.
     void finish() {
         std::fill(&splitters_[partitions_ - 1], splitters_.data() + nodes_[0] * kFan, kGreatest);
         for (unsigned level = 1; level < levels_; ++level) {
@@ -120,7 +120,7 @@ class Splitters {
         return splitters_.data() + offsets_[level] + node * kFan;
     }
 
-    // From a node of the last of so many levels down.
+    // Searches from a node of the highest of so many levels down.
     std::uint32_t descend(unsigned levels, std::size_t node, Key key) const {
         for (unsigned level = levels; level-- > 0;)
             node = node * kFan + count_below<kFan>(node_at(level, node), key);

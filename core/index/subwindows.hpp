@@ -1,21 +1,21 @@
 // A window as a chain of subwindows in the order of arrival: the newest takes the inserts, all are probed,
-// and the oldest is dropped whole once its last entry is forgotten; until then its forgotten entries are
-// filtered out. So no structure of a subwindow ever deletes. The shape of the chained indexes of "Parallel
-// Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) and of "PanJoin: A Partition-based
+// and the oldest is dropped as a whole once its last entry has expired; until then its expired entries are
+// filtered out. So no structure of a subwindow deletes entries. From the chained indexes of "Parallel
+// Index-based Stream Join on a Multicore CPU" (Shahvarani, Jacobsen) and from "PanJoin: A Partition-based
 // Adaptive Stream Join" (Pan, Jacobsen).
 //
-// A full window consists of `length` subwindows, the oldest and the newest of them in part. How large the
-// next one shall be follows from what the window holds when it is begun, since only windows of rows know it
-// beforehand. Every probe visits each subwindow that it can see a part of.
+// A full window consists of `length` subwindows, the oldest and the newest of them in part. The size of the
+// next one follows from what the window holds when it begins, since only windows of rows know it beforehand.
+// Every probe visits each subwindow that it can see a part of, so its cost grows with `length`.
 #pragma once
 
 #include "concept.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// What a subwindow's structure can do. It is made for at most `capacity` entries, with the one before it,
-// which is sealed, to learn from; gets them in the order of positions or in sorted batches; and is sealed
-// when no more will come. `whole` tells a probe that it sees every position of this subwindow.
+// The structure of a subwindow. It is made for at most `capacity` entries, and may learn from the one before
+// it, which is sealed. Entries arrive in the order of positions or in sorted batches; seal() says that no
+// more will come. `whole` says that a probe sees every position of this subwindow.
 template <class P, class Key>
 concept Subwindow = requires(P part, const P constant, const P* before, Key key, std::uint32_t position,
                              const Entry<Key>* sorted, std::size_t count, Interval<Key> interval,
@@ -25,20 +25,21 @@ concept Subwindow = requires(P part, const P constant, const P* before, Key key,
     part.insert_sorted(sorted, count);  // by key, equal keys by position
     part.seal();
     constant.probe(interval, visible, whole, list);
+    constant.each([](Key, std::uint32_t) {});
     constant.check();
     { constant.size() } -> std::same_as<std::size_t>;
     { constant.bytes() } -> std::same_as<std::size_t>;
 };
 
-// A subwindow that can fetch the memory of an insert or a probe ahead (PrefetchingIndex, concept.hpp).
+// A subwindow that can prefetch the memory of an insert or a probe (PrefetchingIndex, concept.hpp).
 template <class P, class Key>
 concept PrefetchingSubwindow = requires(const P part, Key key, Interval<Key> interval) {
     { part.prefetch_insert(key) } -> std::same_as<typename P::InsertHint>;  // a pointer
     { part.prefetch_probe(interval) } -> std::same_as<typename P::ProbeHint>;
 };
 
-// One that can tell for many sorted intervals at once where their entries stand, and report them later. The
-// cursor is where it found the interval before, which began no later.
+// A subwindow that can locate the entries of many sorted intervals at once, and report them later. The cursor
+// is the place of the interval before, which began no later.
 template <class P, class Key>
 concept LocatingSubwindow =
     requires(const P part, const Interval<Key>* intervals, std::size_t count, typename P::Cursor& cursor,
@@ -52,7 +53,7 @@ class SubwindowIndex {
     static_assert(Subwindow<Part, Key>);
 
   public:
-    // A window is cut into `length` - 1 subwindows' worth of entries.
+    // A subwindow has a share of 1 / (`length` - 1) of the window.
     SubwindowIndex(const IndexOptions& options, std::uint32_t length)
         : options_(options), share_(std::max(length, 2u) - 1) {}
 
@@ -62,8 +63,8 @@ class SubwindowIndex {
         parts_.back().part->insert(key, position);
     }
 
-    // A batch stays together where it can: it begins a subwindow that has room for it, rather than be cut to
-    // fill up one that is half full. `by_key` are the same entries, sorted.
+    // A batch is not divided if possible: rather than fill up a subwindow that is half full, it begins one
+    // that has room for it. `by_key` are the same entries in key order.
     void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
         for (std::size_t done = 0; done < count;) {
             const std::size_t left = count - done;
@@ -85,13 +86,6 @@ class SubwindowIndex {
         }
     }
 
-    void insert_batch(const Entry<Key>* entries, std::size_t count) {
-        sorted_.reserve(count);
-        std::memcpy(sorted_.data(), entries, count * sizeof(Entry<Key>));
-        sort_entries(sorted_.data(), count, batch_);
-        insert_batch(entries, count, sorted_.data());
-    }
-
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
         for (const Held& held : parts_)
@@ -99,7 +93,7 @@ class SubwindowIndex {
                 held.part->probe(interval, visible, sight == Sight::whole, matches);
     }
 
-    // Aims at as many subwindows as short chains have; the others are found when they are probed.
+    // Prefetches in as many subwindows as short chains have; the others are searched when they are probed.
     auto prefetch_insert(Key key) const
         requires PrefetchingSubwindow<Part, Key>
     {
@@ -157,9 +151,9 @@ class SubwindowIndex {
         }
     }
 
-    // Tasks by the lower ends of their intervals. A block of them goes through one subwindow after the other,
-    // so that what is known of a subwindow stays at hand; then the tasks report what they found, each in all
-    // subwindows.
+    // Tasks are sorted by the lower ends of their intervals. A block of them is located in one subwindow
+    // after the other, so that the upper levels of a subwindow stay in cache; then each task reports its
+    // matches in all subwindows.
     template <class Matches>
     void probe_sorted(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches) const
         requires LocatingSubwindow<Part, Key>
@@ -176,11 +170,7 @@ class SubwindowIndex {
             for (std::size_t p = 0; p < parts; ++p)
                 held[p].part->locate(intervals, here, cursors[p], &found[p * kTogether]);
             for (std::size_t i = 0; i < here; ++i) {
-                if (done + i + kTogether < count) {
-                    const Task<Key>& next = tasks[order[done + i + kTogether]];
-                    prefetch(&next);
-                    prefetch(&next.found_to);
-                }
+                if (done + i + kTogether < count) prefetch_task(tasks[order[done + i + kTogether]]);
                 Task<Key>& task = tasks[order[done + i]];
                 const Visible visible = task.visible;
                 matches.begin(task);
@@ -203,9 +193,7 @@ class SubwindowIndex {
     }
 
     template <class Visit>
-    void each(Visit visit) const
-        requires requires(const Part& part) { part.each(visit); }
-    {
+    void each(Visit visit) const {
         for (const Held& held : parts_) held.part->each(visit);
     }
 
@@ -224,7 +212,7 @@ class SubwindowIndex {
     }
 
     std::size_t bytes() const {
-        std::size_t total = batch_.bytes() + sorted_.bytes() + parts_.capacity() * sizeof(Held);
+        std::size_t total = batch_.bytes() + parts_.capacity() * sizeof(Held);
         for (const Held& held : parts_) total += sizeof(Part) + held.part->bytes();
         return total;
     }
@@ -255,18 +243,18 @@ class SubwindowIndex {
         }
     };
 
-    // A subwindow is full, too, when its positions spread so far that they would wrap around: few of them
-    // hold an entry then.
+    // A subwindow is also full if its positions are so far apart that they would wrap around, which happens
+    // when few positions hold an entry.
     bool full(std::uint32_t position) const {
         return parts_.empty() || room() == 0 || position - parts_.back().first > kMostSpread;
     }
     std::size_t room() const { return capacity_ - parts_.back().part->size(); }
 
-    // A window that has not begun to slide yet doubles with each subwindow. One that gets batches is cut
-    // between them.
+    // A window that does not slide yet doubles with each subwindow. Batches are not divided between
+    // subwindows.
     void begin(std::uint32_t position, std::size_t batch = 1) {
         if (parts_.empty()) first_ = position;
-        std::size_t held = 0;  // entries: many positions may hold none
+        std::size_t held = 0;  // entries: many positions may be without one
         for (const Held& each : parts_) held += each.part->size();
         held = std::min<std::size_t>(held, position - first_);
         std::size_t capacity = std::max<std::size_t>(options_.least, slides_ ? held / share_ : held);
@@ -284,10 +272,9 @@ class SubwindowIndex {
     std::size_t share_;
     std::vector<Held> parts_;   // oldest first
     std::size_t capacity_ = 0;  // of the newest
-    std::uint32_t first_ = 0;   // positions before are forgotten
+    std::uint32_t first_ = 0;   // positions before it have expired
     bool slides_ = false;
-    Buffer<Entry<Key>> sorted_;  // a batch, and the part of it that a subwindow gets
-    Buffer<Entry<Key>> batch_;
+    Buffer<Entry<Key>> batch_;  // the part of a batch that a subwindow gets
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,48 +1,14 @@
 // A B+-tree of (key, position) entries: what the b-tree, the chains and the mutable parts of the merging
 // trees are made of.
 //
-// Nodes are whole cache lines and are searched by comparing all their keys at once. Keys and positions of a
-// leaf stand apart, so a search reads keys only. Equal keys stand in the order of their positions. Nodes come
-// from pools that several trees may share. Insert, erase and probe O(log n); 12-24 bytes an entry, depending
-// on how full the leaves are.
+// Nodes are searched by comparing all their keys at once (tree_nodes.hpp). Equal keys stand in the order of
+// their positions. Insert, erase and probe O(log n); 12-24 bytes an entry, depending on how full the leaves
+// are.
 #pragma once
 
-#include "concept.hpp"
+#include "tree_nodes.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
-
-// Sizes in slots: keys fill whole cache lines; the space of the last slots of the second array is the node's
-// header. Unused key slots hold the greatest key.
-template <class Key>
-struct TreeNodes {
-    static constexpr unsigned kSlots = 256 / sizeof(Key);
-    static constexpr unsigned kLeafEntries = kSlots - 4;
-    static constexpr unsigned kInnerKeys = kSlots - 2;
-
-    struct alignas(kCacheLine) Leaf {
-        Key keys[kSlots];
-        std::uint32_t positions[kLeafEntries];
-        Leaf* next;
-        std::uint32_t count;
-    };
-
-    struct alignas(kCacheLine) Inner {  // child i holds keys up to separator i, child i+1 from it on
-        Key keys[kSlots];
-        void* children[kInnerKeys + 1];
-        std::uint32_t count;  // separators; one child more
-    };
-
-    Pool<Leaf> leaves;
-    Pool<Inner> inners;
-
-    std::size_t bytes() const { return leaves.bytes() + inners.bytes(); }
-
-    // Takes all nodes back; the trees that had them must be started anew.
-    void clear() {
-        leaves.clear();
-        inners.clear();
-    }
-};
 
 template <class Key>
 class Tree {
@@ -57,11 +23,11 @@ class Tree {
     Tree(const Tree&) = delete;
     Tree& operator=(const Tree&) = delete;
 
-    // Begins, or begins anew, empty; the nodes that it had have been taken back.
+    // Starts empty, or starts again after the nodes that it had were taken back.
     void start(Nodes& nodes) {
         nodes_ = &nodes;
         root_ = first_ = nodes_->leaves.take();
-        new_leaf(first_);
+        first_->start();
         height_ = 0;
         size_ = 0;
         ++version_;
@@ -77,13 +43,12 @@ class Tree {
         scan(prefetch_probe(interval), interval, visible, matches);
     }
 
-    // The leaf of an insert or a probe to come; its memory is on its way from now on. Holds until the tree
-    // changes.
+    // Prefetches the leaf of an insert or a probe. The hint holds until the tree changes.
     Leaf* prefetch_insert(Key key) const { return descend<kUpper>(key); }
     Leaf* prefetch_probe(Interval<Key> interval) const { return descend<kLower>(interval.low); }
 
     void insert(Key key, std::uint32_t position, Leaf* leaf) {
-        if (leaf->count < kLeafEntries) insert_into(leaf, key, position);
+        if (leaf->count < kLeafEntries) leaf->insert(key, position);
         else insert_entry(key, position);
         ++size_;
     }
@@ -93,7 +58,7 @@ class Tree {
         scan(leaf, interval, visible, matches);
     }
 
-    // At most kGroup entries, located together.
+    // Inserts at most kGroup entries, which are located together.
     void insert_group(const Entry<Key>* entries, std::size_t count) {
         Key keys[kGroup];
         Leaf* leaves[kGroup];
@@ -102,13 +67,13 @@ class Tree {
         const std::uint64_t version = version_;
         for (std::size_t i = 0; i < count; ++i) {
             if (version == version_ && leaves[i]->count < kLeafEntries)
-                insert_into(leaves[i], keys[i], entries[i].value);
+                leaves[i]->insert(keys[i], entries[i].value);
             else insert_entry(keys[i], entries[i].value);
         }
         size_ += count;
     }
 
-    // Entries in key order, so that neighbours in the tree are changed one after the other.
+    // Inserts entries in key order, so that neighbours in the tree are changed one after the other.
     void insert_sorted(const Entry<Key>* entries, std::size_t count) {
         for (std::size_t i = 0; i < count; i += kGroup)
             insert_group(entries + i, std::min(kGroup, count - i));
@@ -129,22 +94,22 @@ class Tree {
         }
     }
 
-    // Deletes the oldest entry of `key`; `leaf` is where its lower descent ends.
+    // Deletes the oldest entry of `key`; `leaf` is prefetch_erase(key).
     void erase_first(Key key, Leaf* leaf) {
         --size_;
         const unsigned at = count_below<kSlots>(leaf->keys, key);
-        if (at < leaf->count && (leaf->count > kLeafLow || height_ == 0)) return erase_from(leaf, at);
+        if (at < leaf->count && (leaf->count > kLeafLow || height_ == 0)) return leaf->erase(at);
         Path path = path_to<kLower>(key);
         unsigned first = count_below<kSlots>(path.leaf->keys, key);
-        if (first == path.leaf->count) {  // the separator equals the key, the left child has none of it
+        if (first == path.leaf->count) {  // the separator equals the key, which is not in the left child
             next_leaf(path);
             first = 0;
         }
-        erase_from(path.leaf, first);
+        path.leaf->erase(first);
         if (path.leaf->count < kLeafLow && height_ > 0) refill_leaf(path);
     }
 
-    // Deletes the oldest entry of each of these keys, which are at most kGroup.
+    // Deletes the oldest entry of each of at most kGroup keys.
     void erase_group(const Key* keys, std::size_t count) {
         Leaf* leaves[kGroup];
         locate<kLower>(keys, count, leaves);
@@ -162,6 +127,14 @@ class Tree {
             visit(leaf->keys, leaf->positions, leaf->count);
     }
 
+    // Calls visit(key, position) for each entry.
+    template <class Visit>
+    void each(Visit visit) const {
+        this->visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
+            for (std::size_t i = 0; i < count; ++i) visit(keys[i], positions[i]);
+        });
+    }
+
     void check() const {
         Walk walk;
         check_node(root_, height_, nullptr, nullptr, walk);
@@ -177,7 +150,7 @@ class Tree {
     static constexpr unsigned kLeafLow = kLeafEntries / 4;  // fewer entries: borrow or merge
     static constexpr unsigned kInnerLow = kInnerKeys / 4;
     static constexpr unsigned kMaxHeight = 12;  // 2^31 entries at the least fill need 11
-    static constexpr Key kGreatest = std::numeric_limits<Key>::max();
+    static constexpr Key kGreatest = Nodes::kGreatest;
 
     struct Step {
         Inner* node;
@@ -189,17 +162,6 @@ class Tree {
     };
 
     enum Descent { kLower, kUpper };  // to the first, or behind the last, entry of a key
-
-    static void new_leaf(Leaf* leaf) {
-        std::fill_n(leaf->keys, kSlots, kGreatest);
-        leaf->next = nullptr;
-        leaf->count = 0;
-    }
-
-    static void new_inner(Inner* inner) {
-        std::fill_n(inner->keys, kSlots, kGreatest);
-        inner->count = 0;
-    }
 
     template <Descent kDescent>
     static unsigned child_of(const Inner* inner, Key key) {
@@ -232,7 +194,7 @@ class Tree {
         return path;
     }
 
-    // Finds the leaves of several keys, level by level, each level's nodes fetched while others are searched.
+    // Finds the leaves of several keys, level by level; nodes are prefetched while others are searched.
     template <Descent kDescent>
     void locate(const Key* keys, std::size_t count, Leaf** leaves) const {
         void* nodes[kGroup];
@@ -261,60 +223,38 @@ class Tree {
         }
     }
 
-    static void insert_into(Leaf* leaf, Key key, std::uint32_t position) {
-        const unsigned at = count_up_to<kSlots>(leaf->keys, leaf->count, key);
-        const unsigned behind = leaf->count - at;
-        std::memmove(leaf->keys + at + 1, leaf->keys + at, behind * sizeof(Key));
-        std::memmove(leaf->positions + at + 1, leaf->positions + at, behind * sizeof(std::uint32_t));
-        leaf->keys[at] = key;
-        leaf->positions[at] = position;
-        ++leaf->count;
-    }
-
     void insert_entry(Key key, std::uint32_t position) {
         Leaf* leaf = descend<kUpper>(key);
         if (leaf->count == kLeafEntries) {
             split(path_to<kUpper>(key), key);
             leaf = descend<kUpper>(key);
         }
-        insert_into(leaf, key, position);
+        leaf->insert(key, position);
     }
 
-    // Makes room for `key` in the full leaf at the path's end. Nothing changes unless all memory is there.
+    // Makes room for `key` in the full leaf at the path's end. Reserves all memory before anything changes.
     void split(const Path& path, Key key) {
         nodes_->leaves.reserve(1);
         nodes_->inners.reserve(height_ + 1);
         ++version_;
         Leaf* left = path.leaf;
         Leaf* right = nodes_->leaves.take();
-        new_leaf(right);
-        // Rising keys fill the last leaf to the brim instead of leaving every leaf half empty.
-        const bool rising = !left->next && key >= left->keys[kLeafEntries - 1];
-        const unsigned kept = rising ? kLeafEntries - 1 : kLeafEntries / 2;
-        move_tail(left, kept, right);
+        right->start();
+        // Ascending keys fill the last leaf completely instead of leaving every leaf half empty.
+        const bool ascending = !left->next && key >= left->keys[kLeafEntries - 1];
+        const unsigned kept = ascending ? kLeafEntries - 1 : kLeafEntries / 2;
+        left->move_tail(kept, right);
         right->next = left->next;
         left->next = right;
         insert_child(path, height_, right->keys[0], right);
     }
 
-    static void move_tail(Leaf* left, unsigned kept, Leaf* right) {
-        const unsigned moved = left->count - kept;
-        std::memcpy(right->keys, left->keys + kept, moved * sizeof(Key));
-        std::memcpy(right->positions, left->positions + kept, moved * sizeof(std::uint32_t));
-        std::fill_n(left->keys + kept, moved, kGreatest);
-        left->count = kept;
-        right->count = moved;
-    }
-
-    // Hangs `child`, which starts at `separator`, behind the child that the path takes at depth - 1.
+    // Adds `child`, which starts at `separator`, behind the child that the path takes at depth - 1.
     void insert_child(const Path& path, unsigned depth, Key separator, void* child) {
         if (depth == 0) {
             Inner* root = nodes_->inners.take();
-            new_inner(root);
-            root->keys[0] = separator;
-            root->children[0] = root_;
-            root->children[1] = child;
-            root->count = 1;
+            void* const children[] = {root_, child};
+            root->fill(&separator, children, 1);
             root_ = root;
             ++height_;
             return;
@@ -322,12 +262,9 @@ class Tree {
         auto [node, at] = path.steps[depth - 1];
         if (node->count == kInnerKeys) {
             Inner* right = nodes_->inners.take();
-            new_inner(right);
             const unsigned kept = kInnerKeys / 2;  // separator `kept` moves up
             const Key up = node->keys[kept];
-            right->count = node->count - kept - 1;
-            std::memcpy(right->keys, node->keys + kept + 1, right->count * sizeof(Key));
-            std::memcpy(right->children, node->children + kept + 1, (right->count + 1) * sizeof(void*));
+            right->fill(node->keys + kept + 1, node->children + kept + 1, node->count - kept - 1);
             std::fill_n(node->keys + kept, node->count - kept, kGreatest);
             node->count = kept;
             insert_child(path, depth - 1, up, right);
@@ -336,19 +273,7 @@ class Tree {
                 at -= kept + 1;
             }
         }
-        const unsigned behind = node->count - at;
-        std::memmove(node->keys + at + 1, node->keys + at, behind * sizeof(Key));
-        std::memmove(node->children + at + 2, node->children + at + 1, behind * sizeof(void*));
-        node->keys[at] = separator;
-        node->children[at + 1] = child;
-        ++node->count;
-    }
-
-    static void erase_from(Leaf* leaf, unsigned at) {
-        const unsigned behind = --leaf->count - at;
-        std::memmove(leaf->keys + at, leaf->keys + at + 1, behind * sizeof(Key));
-        std::memmove(leaf->positions + at, leaf->positions + at + 1, behind * sizeof(std::uint32_t));
-        leaf->keys[leaf->count] = kGreatest;
+        node->insert(at, separator, child);
     }
 
     void next_leaf(Path& path) const {
@@ -362,7 +287,8 @@ class Tree {
         path.leaf = static_cast<Leaf*>(node);
     }
 
-    // The leaf has too few entries: joins it with a neighbour under the same parent, or shares evenly.
+    // The leaf has too few entries: merges it with a neighbour under the same parent, or divides the entries
+    // of both evenly.
     void refill_leaf(const Path& path) {
         ++version_;
         auto [parent, at] = path.steps[height_ - 1];
@@ -371,43 +297,21 @@ class Tree {
         Leaf* right = static_cast<Leaf*>(parent->children[separator + 1]);
         const unsigned total = left->count + right->count;
         if (total <= kLeafEntries * 3 / 4) {
-            append(left, right, right->count);
+            left->append(right, right->count);
             left->next = right->next;
             nodes_->leaves.give_back(right);
             remove_child(path, height_, separator);
             return;
         }
-        if (left->count < total / 2) {
-            append(left, right, total / 2 - left->count);
-        } else {
-            const unsigned moved = left->count - total / 2;
-            std::memmove(right->keys + moved, right->keys, right->count * sizeof(Key));
-            std::memmove(right->positions + moved, right->positions, right->count * sizeof(std::uint32_t));
-            const unsigned had = right->count;
-            move_tail(left, total / 2, right);
-            right->count = had + moved;
-        }
+        if (left->count < total / 2) left->append(right, total / 2 - left->count);
+        else left->move_tail(total / 2, right);
         parent->keys[separator] = right->keys[0];
     }
 
-    // Moves the first `count` entries of `right` to the end of `left`.
-    static void append(Leaf* left, Leaf* right, unsigned count) {
-        std::memcpy(left->keys + left->count, right->keys, count * sizeof(Key));
-        std::memcpy(left->positions + left->count, right->positions, count * sizeof(std::uint32_t));
-        left->count += count;
-        right->count -= count;
-        std::memmove(right->keys, right->keys + count, right->count * sizeof(Key));
-        std::memmove(right->positions, right->positions + count, right->count * sizeof(std::uint32_t));
-        std::fill_n(right->keys + right->count, count, kGreatest);
-    }
-
-    // Takes separator `at` and the child behind it out of the node at depth - 1.
+    // Removes separator `at` and the child behind it from the node at depth - 1.
     void remove_child(const Path& path, unsigned depth, unsigned at) {
         Inner* node = path.steps[depth - 1].node;
-        const unsigned behind = --node->count - at;
-        std::memmove(node->keys + at, node->keys + at + 1, behind * sizeof(Key));
-        std::memmove(node->children + at + 1, node->children + at + 2, behind * sizeof(void*));
-        node->keys[node->count] = kGreatest;
+        node->erase(at);
         if (depth == 1) {
             if (node->count == 0) {
                 root_ = node->children[0];
@@ -419,7 +323,7 @@ class Tree {
         }
     }
 
-    // The same for an inner node at `depth`: all separators of both, with the parent's between them.
+    // The same for an inner node at `depth`: with all separators of both, and the parent's between them.
     void refill_inner(const Path& path, unsigned depth) {
         auto [parent, at] = path.steps[depth - 1];
         const unsigned separator = at < parent->count ? at : at - 1;
@@ -434,22 +338,15 @@ class Tree {
         std::memcpy(children, left->children, (left->count + 1) * sizeof(void*));
         std::memcpy(children + left->count + 1, right->children, (right->count + 1) * sizeof(void*));
         if (total <= kInnerKeys * 3 / 4) {
-            fill_inner(left, keys, children, total);
+            left->fill(keys, children, total);
             nodes_->inners.give_back(right);
             remove_child(path, depth, separator);
             return;
         }
         const unsigned half = total / 2;
-        fill_inner(left, keys, children, half);
+        left->fill(keys, children, half);
         parent->keys[separator] = keys[half];
-        fill_inner(right, keys + half + 1, children + half + 1, total - half - 1);
-    }
-
-    static void fill_inner(Inner* inner, const Key* keys, void* const* children, unsigned count) {
-        std::memcpy(inner->keys, keys, count * sizeof(Key));
-        std::fill_n(inner->keys + count, kSlots - count, kGreatest);
-        std::memcpy(inner->children, children, (count + 1) * sizeof(void*));
-        inner->count = count;
+        right->fill(keys + half + 1, children + half + 1, total - half - 1);
     }
 
     struct Walk {

@@ -89,6 +89,11 @@ class WibSubwindow {
         scan(found, interval, visible, matches);
     }
 
+    template <class Visit>
+    void each(Visit visit) const {
+        tree_.each([&](Key, std::uint32_t leaf) { table_.each(leaf, visit); });
+    }
+
     void check() const {
         tree_.check();
         std::size_t tuples = 0, blocks = 0;

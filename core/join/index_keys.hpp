@@ -1,11 +1,11 @@
-// What the index is asked by: an arrival's indexed key, and the intervals of keys that it looks for.
+// The key of an arrival in the index, and the intervals of keys that it probes for.
 //
-// A single condition is indexed as it is. Equalities together with a band, `symbol` and `price`, become one
-// key of 64 bits: a hash of what must be equal in the high half, the cell of the band's key in the low half.
-// Cells are a quarter to an eighth of the band wide; 2^24 neighbours form a block, which a hash puts
-// somewhere into the low half. So an arrival looks for one run of cells, for more where it crosses a border.
-// Different symbols rarely share a hash and far keys rarely a place; what is found too much is dropped by the
-// exact conditions (filter.hpp). Cost: a few ns per arrival and condition.
+// A single condition is indexed as it is. Equalities together with a band, such as `symbol` and `price`,
+// become one key of 64 bits: a hash of the equal columns in the high half, the cell of the band's key in the
+// low half. Cells are a quarter to an eighth of the band wide; 2^24 neighbouring cells form a block, which a
+// hash puts somewhere into the low half. So an arrival probes for one run of cells, or for more where it
+// crosses a border. Different symbols rarely share a hash, and distant keys rarely a place; the exact
+// conditions (filter.hpp) remove the false positives. Cost: a few ns per arrival and condition.
 #pragma once
 
 #include "../hash.hpp"
@@ -18,16 +18,16 @@ class IndexKeys {
   public:
     virtual ~IndexKeys() = default;
     virtual std::size_t width() const = 0;  // intervals for each arrival
-    // Whether each arrival has one interval, which begins no earlier where its key is greater.
+    // Whether each arrival has one interval, and the intervals ascend with the keys.
     virtual bool ascending() const = 0;
     // Reads the keys of arrivals [start, start + count) and sets nulls[i] where one is missing.
     virtual void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) = 0;
-    // What the arrivals that were read last look for; as Condition::partners.
+    // The intervals of the arrivals that were read last; as Condition::partners.
     virtual void partners(Arriving arriving, const Key* keys, std::size_t count,
                           Interval<Key>* intervals) = 0;
 };
 
-// The column of a condition: a conjunct's, or the timestamps.
+// The column of a condition: that of a conjunct, or the timestamps.
 inline Column column_of(const Batch& batch, std::size_t conjunct, bool time) {
     return time ? Column{batch.times, batch.null_times} : batch.keys[conjunct];
 }
@@ -40,7 +40,7 @@ class SingleKeys final : public IndexKeys<Key> {
           condition_(make_condition<Key>(time_ ? time_band(spec.window) : spec.on[0])) {}
 
     std::size_t width() const override { return condition_->width(); }
-    bool ascending() const override { return width() == 1; }  // a band: sums and steps never fall
+    bool ascending() const override { return width() == 1; }  // a band: sums and steps are monotone
 
     void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) override {
         condition_->encode_keys(column_of(batch, 0, time_), start, count, keys, nulls);
@@ -55,8 +55,8 @@ class SingleKeys final : public IndexKeys<Key> {
     std::unique_ptr<Condition<Key>> condition_;
 };
 
-// Numbers the cells of a band's keys: a function that never falls, of encoded keys. Floats are divided by the
-// width of a cell; where that is less than their own spacing, each float is a cell.
+// Numbers the cells of a band's keys: a monotone function of encoded keys. Floats are divided by the width of
+// a cell; where that is less than their spacing, each float is a cell of its own.
 class Cells {
   public:
     explicit Cells(const ConjunctSpec& band)
@@ -102,8 +102,8 @@ class Cells {
     bool whole_;
     unsigned shift_ = 0;
     double scale_ = 1;
-    double limit_ = 0;         // cells up to which a float is divided
-    std::uint64_t above_ = 0;  // the keys at those cells
+    double limit_ = 0;         // number of the last cell for which a float is divided
+    std::uint64_t above_ = 0;  // the keys at +limit_ and -limit_
     std::uint64_t below_ = 0;
 };
 
@@ -120,8 +120,8 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
         cells_.emplace_back(band);
     }
 
-    // Every interval of cells may lie in two blocks, and each part of it may wrap.
-    bool ascending() const override { return false; }  // hashes
+    bool ascending() const override { return false; }  // keys are hashes
+    // Every interval of cells may lie in two blocks, and each part of it may wrap around.
     std::size_t width() const override { return band_ ? 4 * band_->width() : 1; }
 
     void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) override {
@@ -142,11 +142,11 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
             for (std::size_t i = 0; i < count; ++i) intervals[i] = {keys[i], keys[i]};
             return;
         }
-        const std::size_t asked = band_->width();
-        exact_.reserve(asked * count);
+        const std::size_t ranges = band_->width();
+        exact_.reserve(ranges * count);
         band_->partners(arriving, parts_.data(), count, exact_.data());
         for (std::size_t i = 0; i < count; ++i)
-            write(keys[i] & ~kLow, exact_.data() + i * asked, asked, intervals + i * width());
+            write(keys[i] & ~kLow, exact_.data() + i * ranges, ranges, intervals + i * width());
     }
 
   private:
@@ -155,12 +155,12 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
     static constexpr Key kInBlock = (Key{1} << kBlockBits) - 1;
     static constexpr Key kSeed = 0x9e3779b97f4a7c15, kFactor = 0xd1b54a32d192ed03;
 
-    // Where a cell stands in the low half.
+    // The low half of a key in this cell.
     static Key place(Key cell) {
         return (fold((cell >> kBlockBits) ^ kSeed, kFactor) + (cell & kInBlock)) & kLow;
     }
 
-    void write(Key hash, const Interval<Key>* exact, std::size_t asked, Interval<Key>* out) const {
+    void write(Key hash, const Interval<Key>* exact, std::size_t ranges, Interval<Key>* out) const {
         std::size_t count = 0;
         const auto add = [&](Key from, Key to) {  // cells of one block
             const Key low = place(from), high = place(to);
@@ -171,7 +171,7 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
                 out[count++] = {hash, hash | high};
             }
         };
-        for (std::size_t i = 0; i < asked && !exact[i].empty(); ++i) {
+        for (std::size_t i = 0; i < ranges && !exact[i].empty(); ++i) {
             const Key from = cells_[0](exact[i].low), to = cells_[0](exact[i].high);
             if (to - from > kInBlock) {
                 out[count++] = {hash, hash | kLow};
@@ -190,7 +190,7 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
     std::vector<std::unique_ptr<Condition<Key>>> equal_;
     std::unique_ptr<Condition<Key>> band_;
     std::vector<Cells> cells_;  // of the band, if there is one
-    Buffer<Key> parts_;         // encoded keys of one condition, of the band's in the end
+    Buffer<Key> parts_;         // encoded keys of one condition, of the band at last
     Buffer<Interval<Key>> exact_;
 };
 

@@ -1,39 +1,26 @@
-// The indexes of both sides, whatever their structure: what the driver asks of them, once for each group.
-// Structures are compiled apart (structure.cpp); behind the two or three virtual calls of a group everything
-// is inlined.
+// The indexes of both sides, of any kind, as the join drivers call them: once for each group. Every kind of
+// index is compiled by itself (structure.cpp); behind the two or three virtual calls of a group everything is
+// inlined.
 #pragma once
 
-#include "../index/concept.hpp"
+#include "batch.hpp"
 #include "filter.hpp"
 #include "ranges.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// What the arrivals of a group insert, by their own side, and what they look for, by the side that they
-// probe.
-template <class Key>
-struct Group {
-    Task<Key>* tasks;
-    const Entry<Key>* entries[2];
-    const Entry<Key>* by_key[2];  // the same in the order of keys, or null
-    std::size_t entry_count[2];
-    const std::uint32_t* order[2];  // numbers of tasks
-    std::size_t order_count[2];
-    bool sorted;  // order goes by the lower ends of the intervals
-    bool single;  // one arrival, with one entry and one task
-};
-
 template <class Key>
 class IndexPair {
   public:
     virtual ~IndexPair() = default;
-    // Inserts all, then probes all.
+    // Inserts all entries, then probes for all tasks.
     virtual void join(const Group<Key>& group, MatchList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
-    virtual void insert(int side, const Entry<Key>* entries, std::size_t count) = 0;
-    // Appends the entries of a side to `out`, in any order, some that are forgotten among them.
+    // `by_key` are the same entries in key order; not read for up to kGroup.
+    virtual void insert(int side, const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) = 0;
+    // Appends the entries of a side to `out`, in any order, expired ones among them.
     virtual void list(int side, std::vector<Entry<Key>>& out) const = 0;
     virtual std::uint64_t largest_group(std::uint64_t live) const = 0;
     virtual void forget(std::uint32_t left, std::uint32_t right) = 0;
@@ -54,14 +41,12 @@ class IndexPairOf final : public IndexPair<Key> {
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
-    void insert(int side, const Entry<Key>* entries, std::size_t count) override {
-        insert_all(index_[side], entries, count);
+    void insert(int side, const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) override {
+        insert_all(index_[side], entries, count, by_key);
     }
 
     void list(int side, std::vector<Entry<Key>>& out) const override {
-        const auto add = [&](Key key, std::uint32_t position) { out.push_back({key, position}); };
-        if constexpr (requires { index_[side].each(add); }) index_[side].each(add);
-        else throw std::logic_error("an index that is never chosen cannot be exchanged");
+        index_[side].each([&](Key key, std::uint32_t position) { out.push_back({key, position}); });
     }
 
     std::uint64_t largest_group(std::uint64_t live) const override {
@@ -97,7 +82,7 @@ class IndexPairOf final : public IndexPair<Key> {
             probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);
     }
 
-    // A group whose memory, of both indexes, is fetched before any of it is used.
+    // Prefetches the memory of the whole group in both indexes before any of it is used.
     template <class Matches>
     void run_prefetched(const Group<Key>& group, Matches& matches) {
         typename Index::GroupInserts inserts[2];
@@ -113,7 +98,7 @@ class IndexPairOf final : public IndexPair<Key> {
             probed(i).probe_group(group.tasks, group.order[i], group.order_count[i], matches, probes[i]);
     }
 
-    // Tuple by tuple: both indexes' memory is fetched before either is used.
+    // One tuple: prefetches the memory of both indexes before either is used.
     template <class Matches>
     void run_one(int own, const Entry<Key>& entry, Task<Key>& task, Matches& matches) {
         const Index& met = index_[1 - own];

@@ -1,59 +1,59 @@
-// Results as ranges: what an arrival matches in a run that it sees whole is the part [start, end) of the run,
-// however long. The result mirror of "PanJoin: A Partition-based Adaptive Stream Join" (Pan, Jacobsen): each
-// run is handed over once, the first time that a result speaks of it, and results name parts of it from then
-// on. What is not such a part is listed. Cost: O(1) for each part, and one copy of each run.
+// Results as ranges: the matches of an arrival in a run that it sees completely are the part [start, end) of
+// the run, however long. The result mirror of "PanJoin: A Partition-based Adaptive Stream Join" (Pan,
+// Jacobsen): each run is handed over once, with the first result that refers to it; results name parts of it
+// from then on. Other matches are listed. Cost: O(1) for each part, and one copy of each run.
 #pragma once
 
 #include "../index/concept.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// The runs that were handed over and still stand.
+// The runs that were handed over and still exist.
 class HandedRuns {
   public:
-    // The number of a run; one that has none yet is handed over. `place` sees all of it.
+    // The number of a run, which is handed over the first time. `place` sees all of it.
     std::uint64_t number(const RunOfPositions& run, const Place& place, RangeResult& out) {
-        if (run.number->given()) return run.number->value();
+        if (run.number->assigned()) return run.number->value();
         std::vector<std::int64_t> positions(run.size);
         const Visible visible = place.visible();
         for (std::size_t i = 0; i < run.size; ++i)
             positions[i] = static_cast<std::int64_t>(place.first + visible.relative(run.positions[i]));
         out.runs.push_back({next_, std::move(positions)});
-        standing_.push_back({next_, run.number->give(next_)});
+        handed_.push_back({next_, run.number->assign(next_)});
         return next_++;
     }
 
-    // Tells which runs have gone since the last time: no result will speak of them again.
-    void tell_gone(RangeResult& out) {
-        std::erase_if(standing_, [&](const Standing& run) {
-            if (!run.seen.expired()) return false;
+    // Reports the runs that were dropped since the last time: no result will refer to them again.
+    void report_dropped(RangeResult& out) {
+        std::erase_if(handed_, [&](const Handed& run) {
+            if (!run.exists.expired()) return false;
             out.gone.push_back(run.number);
             return true;
         });
     }
 
-    std::size_t bytes() const { return standing_.capacity() * sizeof(Standing); }
+    std::size_t bytes() const { return handed_.capacity() * sizeof(Handed); }
 
   private:
-    struct Standing {
+    struct Handed {
         std::uint64_t number;
-        std::weak_ptr<const std::uint64_t> seen;
+        std::weak_ptr<const std::uint64_t> exists;
     };
 
     std::uint64_t next_ = 0;
-    std::vector<Standing> standing_;
+    std::vector<Handed> handed_;
 };
 
-// Collects the matches of a group: parts of runs, and the relative positions of the rest.
-class MatchRanges {
+// Collects the matches of a group: parts of runs, and a list of the rest.
+class MatchRanges : public MatchList {
   public:
     explicit MatchRanges(bool self_join) : self_join_(self_join) {}
 
-    // What follows belongs to these tasks.
+    // The matches that follow belong to these tasks.
     template <class Key>
     void start(const Task<Key>* tasks, std::size_t task_count, const Place* places, std::size_t arrivals,
                RangeResult& out) {
-        list_.clear();
+        clear();
         parts_.clear();
         places_ = places;
         out_ = &out;
@@ -61,50 +61,25 @@ class MatchRanges {
         for (std::size_t i = 0; i < task_count; ++i) ++spans_[tasks[i].arrival].tasks;
     }
 
-    std::size_t size() const { return list_.size(); }
-    MatchList& list() { return list_; }
-
     template <class Key>
     void begin(Task<Key>& task) {
-        list_.begin(task);
+        MatchList::begin(task);
         arrival_ = task.arrival;
         Span& span = spans_[arrival_];
         span.from = span.to = parts_.size();
         listed_ = span.tasks > 1 || (self_join_ && !task.partner_is_left);
     }
 
-    void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        list_.positions(positions, count, visible);
-    }
-
-    template <class Key>
-    void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
-                 Visible visible) {
-        list_.entries(keys, positions, count, interval, visible);
-    }
-
-    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
-        list_.among(positions, chosen, visible);
-    }
-
-    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        list_.padded(positions, count, visible);
-    }
-
-    void all(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        list_.all(positions, count, visible);
-    }
-
-    // An arrival that looks for several intervals has its matches listed, since a self-join may find a
-    // partner twice; in the parts of a self-join it is the right tuple always.
+    // The matches of an arrival with several intervals are listed, since a self-join may find a partner
+    // twice; in the parts of a self-join the arrival is always the right tuple.
     void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
         if (from == to) return;
-        if (listed_) return list_.run(run, from, to, visible);
+        if (listed_) return MatchList::run(run, from, to, visible);
         parts_.push_back({handed_.number(run, places_[arrival_], *out_), from, to});
         spans_[arrival_].to = parts_.size();
     }
 
-    // Appends the parts of each arrival, in their order. Returns how many matches they are.
+    // Appends the parts of each arrival, in order. Returns how many matches they hold.
     std::uint64_t write(std::size_t start) {
         std::uint64_t found = 0;
         for (std::size_t arrival = 0; arrival < spans_.size(); ++arrival)
@@ -119,10 +94,16 @@ class MatchRanges {
         return found;
     }
 
-    void tell_gone(RangeResult& out) { handed_.tell_gone(out); }
+    void report_dropped(RangeResult& out) { handed_.report_dropped(out); }
+
+    void free() {
+        MatchList::free();
+        parts_ = std::vector<Part>();
+        spans_ = std::vector<Span>();
+    }
 
     std::size_t bytes() const {
-        return list_.bytes() + handed_.bytes() + parts_.capacity() * sizeof(Part) +
+        return MatchList::bytes() + handed_.bytes() + parts_.capacity() * sizeof(Part) +
                spans_.capacity() * sizeof(Span);
     }
 
@@ -133,15 +114,14 @@ class MatchRanges {
         std::size_t to;
     };
 
-    struct Span {  // an arrival's parts, and how many intervals it looks for
+    struct Span {  // an arrival's parts, and how many intervals it has
         std::size_t from = 0;
         std::size_t to = 0;
         std::uint32_t tasks = 0;
     };
 
     bool self_join_;
-    bool listed_ = false;  // whether the task under way is
-    MatchList list_;
+    bool listed_ = false;  // whether the matches of the current task are listed
     HandedRuns handed_;
     std::vector<Part> parts_;
     std::vector<Span> spans_;

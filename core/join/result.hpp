@@ -1,4 +1,5 @@
-// From matches to pairs of positions: arrivals in their order, each arrival's partners by position.
+// Turns matches into pairs of positions: arrivals in their order, each arrival's partners by position. 1-3 ns
+// a pair; a few partners of one arrival are sorted in a vector.
 #pragma once
 
 #include "../index/concept.hpp"
@@ -9,12 +10,13 @@ class ResultWriter {
   public:
     explicit ResultWriter(bool sorted) : sorted_(sorted) {}
 
-    // Appends the matches of all tasks to `pairs`, or only counts them where it is null. Tasks stand in the
-    // order of their arrivals; an arrival has several where it looks for several intervals, or may stand on
+    // Appends the matches of all tasks to `pairs`, or only counts them if it is null. Tasks stand in the
+    // order of their arrivals; an arrival has several tasks if it probes for several intervals, or can be
     // either side of a pair (self-joins). With `ends`, ends[i] becomes the number of pairs up to arrival i.
     template <class Key>
-    std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places, MatchList& matches,
-                        Pairs* pairs, std::uint64_t* ends = nullptr, std::size_t arrivals = 0) {
+    std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places,
+                        FoundPositions& matches, Pairs* pairs, std::uint64_t* ends = nullptr,
+                        std::size_t arrivals = 0) {
         std::uint64_t total = 0;
         std::size_t ended = 0;
         const auto end_until = [&](std::size_t arrival) {
@@ -49,11 +51,10 @@ class ResultWriter {
     std::size_t bytes() const { return sorting_.bytes() + mixed_.bytes() + mixed_sorting_.bytes(); }
 
   private:
-    static constexpr std::size_t kRanked = kBlock > 1 ? 4 * kBlock : 1;
-    static constexpr std::size_t kAhead = 16;  // tasks whose matches are on their way from memory
+    static constexpr std::size_t kAhead = 16;  // tasks whose matches are prefetched
 
     template <class Key>
-    std::size_t write_one(const Task<Key>& task, const Place& place, MatchList& matches, Pairs* pairs) {
+    std::size_t write_one(const Task<Key>& task, const Place& place, FoundPositions& matches, Pairs* pairs) {
         std::uint32_t* found = matches.data() + task.found_from;
         const std::size_t count = task.found_to - task.found_from;
         if (!pairs) return count;
@@ -70,7 +71,7 @@ class ResultWriter {
         std::fill_n(own, count, static_cast<std::int64_t>(place.position));
         const auto partner = [&](std::size_t i) { return static_cast<std::int64_t>(place.first + found[i]); };
         if (sorted_ && count <= kRanked) {
-            for (std::size_t i = 0; i < count; ++i) partners[rank(found, count, found[i])] = partner(i);
+            for (std::size_t i = 0; i < count; ++i) partners[rank_of(found[i], found, count)] = partner(i);
             return count;
         }
         if (sorted_) sort_positions(found, count, sorting_);
@@ -78,19 +79,10 @@ class ResultWriter {
         return count;
     }
 
-    // How many of an arrival's matches come before one of them: a few need no sort. The list has kBlock
-    // readable slots behind the last of all.
-    static std::size_t rank(const std::uint32_t* found, std::size_t count, std::uint32_t position) {
-        std::size_t before = 0;
-        for (std::size_t at = 0; at < count; at += kBlock)
-            before += lane_count(lanes_below(found + at, position) & first_lanes(count - at));
-        return before;
-    }
-
-    // A self-join's partner that was found both ways counts once, as the left tuple.
+    // A self-join's partner that was found in both ways counts once, as the left tuple.
     template <class Key>
     std::size_t write_several(const Task<Key>* task, const Task<Key>* end, const Place& place,
-                              MatchList& matches, Pairs* pairs) {
+                              FoundPositions& matches, Pairs* pairs) {
         std::size_t count = 0;
         for (; task != end; ++task) {
             mixed_.reserve(count + task->found_to - task->found_from, count);

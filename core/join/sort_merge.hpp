@@ -1,12 +1,12 @@
-// The join of two whole tables: both sides sorted by what an index would hold, then merged.
+// The join of two whole tables: sorts both sides by the keys that an index would hold, and merges them.
 //
-// The rows of one side probe the other: left rows for pairs, the side that is asked for where only flags are
-// wanted. Where the indexed condition is one range of keys, the partners of the probing rows, taken in the
-// order of their keys, are parts of the sorted other side whose ends only move on: one pass over both finds
-// the part of every probing row. Unions of ranges, and equalities with a band, have several parts a row;
+// The rows of one side probe the other: left rows for pairs, the side whose flags are wanted otherwise. If
+// the indexed condition is one range of keys, the partners of each probing row are one part of the sorted
+// other side. Taken in key order, both ends of the parts only advance: one pass over both sides finds the
+// part of every probing row. Unions of ranges, and equalities with a band, have several parts for each row;
 // those of some ten thousand rows are sorted and found together. Then probing rows are taken in their own
-// order, their partners are copied from the sorted side, tested by the other conditions and sorted. Results
-// do not depend on the number of workers: each has a slice of the probing rows. Cost: the sorts, 20 ns a
+// order; their partners are copied from the sorted side, tested by the other conditions and sorted. Each
+// worker has a slice of the probing rows, so results do not depend on their number. Cost: the sorts, 20 ns a
 // probing row, 15 ns a pair, most of it for memory.
 #pragma once
 
@@ -16,40 +16,6 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// A part of the sorted side.
-struct Part {
-    std::uint32_t from;
-    std::uint32_t count;
-};
-
-// The first place from `at` on whose key is not below; keys rise and a vector of the greatest is behind them.
-template <class Key>
-inline std::size_t skip_below(const Key* keys, std::size_t at, Key key) {
-    for (;;) {
-        const unsigned below = lane_count(lanes_below(keys + at, key));
-        at += below;
-        if (below < kKeyLanes<Key>) return at;
-    }
-}
-
-// The same for keys above `key`, of `size` keys.
-template <class Key>
-inline std::size_t skip_up_to(const Key* keys, std::size_t size, std::size_t at, Key key) {
-    return key == std::numeric_limits<Key>::max() ? size : skip_below(keys, at, static_cast<Key>(key + 1));
-}
-
-// The first place from `at` on whose key does not satisfy `before`, by steps that double.
-template <class Key, class Before>
-inline std::size_t gallop(const Key* keys, std::size_t size, std::size_t at, Before before) {
-    std::size_t step = 1;
-    while (at + step <= size && before(keys[at + step - 1])) {
-        at += step;
-        step *= 2;
-    }
-    const Key* end = keys + std::min(size, at + step);
-    return static_cast<std::size_t>(std::partition_point(keys + at, end, before) - keys);
-}
-
 // Writes pairs of rows: to the end of a result, or where room was left for them.
 class PairWriter {
   public:
@@ -57,7 +23,7 @@ class PairWriter {
     PairWriter(std::int64_t* left, std::int64_t* right, std::size_t count)
         : left_(left), right_(right), end_(left + count) {}
 
-    // A row's partners in rising order, of an array that may be read beyond them and is changed.
+    // Writes a row's partners in ascending order. The array is changed, and read beyond its end.
     void write(std::size_t row, std::uint32_t* partners, std::size_t count, Buffer<std::uint32_t>& scratch) {
         sort_positions(partners, count, scratch);
         if (pairs_) {
@@ -72,10 +38,10 @@ class PairWriter {
         right_ += count;
     }
 
-    // Whether there is room for four pairs, wanted or not.
+    // Whether there is room for four pairs.
     bool has_four() const { return end_ - left_ >= 4; }
 
-    // Up to four partners, sorted without a branch. What is written beyond them is overwritten next.
+    // Writes up to four partners, sorted without a branch. The next call overwrites unused pairs.
     void write_four(std::size_t row, const std::uint32_t* partners, std::size_t count) {
         constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
         std::uint32_t a = count > 0 ? partners[0] : kNone, b = count > 1 ? partners[1] : kNone;
@@ -117,7 +83,7 @@ class SortMergeJoin {
           probing_(side_ == Side::left ? left : right),
           sorted_(side_ == Side::left ? right : left),
           workers_(workers_for(spec, left, right)),
-          filters_(spec.on) {
+          filter_(spec.on) {
         const auto indexed = make_index_keys<Key>(spec.on);
         merged_ = indexed->ascending();
         width_ = indexed->width();
@@ -128,11 +94,11 @@ class SortMergeJoin {
         sort_other_side();
         if (merged_) merge();
         if (!pairs) result.matched.resize(probing_.size);
-        if (merged_ && filters_.empty()) {
+        if (merged_ && filter_.empty()) {
             if (pairs) write_all(result.pairs);
             else
                 for (std::size_t row = 0; row < probing_.size; ++row)
-                    result.matched[row] = parts_[row].count > 0;
+                    result.matched[row] = parts_[row].size() > 0;
         } else {
             probe_all(pairs, result);
         }
@@ -141,9 +107,9 @@ class SortMergeJoin {
   private:
     static constexpr std::size_t kProbed = std::size_t{1} << 16;  // rows whose parts are found together
     static constexpr std::size_t kAhead = 16;
-    static constexpr std::uint32_t kFirst = 128;  // candidates that are tested together for the first partner
+    static constexpr std::uint32_t kFirst = 128;  // candidates tested together to find a first partner
 
-    // Threads are not worth their start for fewer rows.
+    // A worker is worth its start from `share` rows on.
     static std::size_t workers_for(const TableJoinSpec& spec, const Batch& left, const Batch& right) {
         return std::clamp<std::size_t>((left.size + right.size) / spec.share, 1, spec.workers);
     }
@@ -151,59 +117,53 @@ class SortMergeJoin {
     void sort_other_side() {
         Buffer<bool> nulls(std::max<std::size_t>(sorted_.size, 1));
         std::fill_n(nulls.data(), sorted_.size, false);
-        if (!filters_.empty())
+        if (!filter_.empty())
             for (std::size_t start = 0; start < sorted_.size; start += kRowBlock) {
                 const std::size_t count = std::min(kRowBlock, sorted_.size - start);
-                filters_.read(sorted_, start, count, nulls.data() + start);
-                for (std::size_t i = 0; i < count; ++i) filters_.keep(other(side_), i);
+                filter_.read(sorted_, start, count, nulls.data() + start);
+                for (std::size_t i = 0; i < count; ++i) filter_.keep(other(side_), i);
             }
         TableSorter<Key>(spec_.on, workers_).sort(sorted_, 0, sorted_.size, nulls.data(), run_);
     }
 
-    // Finds the part of every probing row, where the condition is one range: each worker sorts its probing
+    // Finds the part of every probing row if the condition is one range: each worker sorts its probing
     // rows and merges them with the whole sorted side.
     void merge() {
-        parts_ = Buffer<Part>(probing_.size + 1);
+        parts_ = Buffer<EntryRange>(probing_.size + 1);
         run_workers(workers_, [&](std::size_t worker) {
             const Slice slice(probing_.size, worker, workers_);
             const std::size_t count = slice.to - slice.from;
             Buffer<bool> nulls(count + 1);
             std::fill_n(nulls.data(), count, false);
-            SortedTable<Key> sorted;
+            SortedEntries<Key> sorted;
             TableSorter<Key>(spec_.on, 1).sort(probing_, slice.from, count, nulls.data(), sorted);
-            if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, Part{0, 0});
+            if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, EntryRange{});
             merge(sorted, parts_.data() + slice.from);
         });
     }
 
-    void merge(const SortedTable<Key>& sorted, Part* parts) const {
+    void merge(const SortedEntries<Key>& sorted, EntryRange* parts) const {
         const auto indexed = make_index_keys<Key>(spec_.on);
-        Interval<Key> asked[kRowBlock];
-        const Key* const keys = run_.keys.data();
-        std::size_t from = 0, to = 0;
+        Interval<Key> intervals[kRowBlock];
+        EntryRange last;
         for (std::size_t start = 0; start < sorted.size; start += kRowBlock) {
             const std::size_t count = std::min(kRowBlock, sorted.size - start);
-            indexed->partners({nullptr, side_}, sorted.keys.data() + start, count, asked);
+            indexed->partners({nullptr, side_}, sorted.keys.data() + start, count, intervals);
             for (std::size_t i = 0; i < count; ++i) {
-                Part& part = parts[sorted.rows[start + i]];
-                if (asked[i].empty()) {
-                    part = {0, 0};
-                    continue;
-                }
-                from = skip_below(keys, from, asked[i].low);
-                to = skip_up_to(keys, run_.size, to, asked[i].high);
-                part = {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to - from)};
+                EntryRange& part = parts[sorted.positions[start + i]];
+                if (intervals[i].empty()) part = {};
+                else part = last = run_.search().next(last, intervals[i]);
             }
         }
     }
 
-    // Every part holds nothing but partners: all are counted first, and each worker writes to its own place.
+    // All rows of the parts are partners: they are counted first, and each worker writes to its own place.
     void write_all(Pairs& pairs) {
         std::vector<std::size_t> counts(workers_);
         run_workers(workers_, [&](std::size_t worker) {
             const Slice slice(probing_.size, worker, workers_);
             std::size_t total = 0;
-            for (std::size_t row = slice.from; row < slice.to; ++row) total += parts_[row].count;
+            for (std::size_t row = slice.from; row < slice.to; ++row) total += parts_[row].size();
             counts[worker] = total;
         });
         std::uint64_t total = 0;
@@ -222,22 +182,23 @@ class SortMergeJoin {
 
     void write_slice(Slice slice, PairWriter& writer) const {
         Buffer<std::uint32_t> found, scratch;
-        const std::uint32_t* const rows = run_.rows.data();
+        const std::uint32_t* const rows = run_.positions.data();
         for (std::size_t row = slice.from; row < slice.to; ++row) {
             if (row + kAhead < slice.to) prefetch(rows + parts_[row + kAhead].from);
-            const auto [from, count] = parts_[row];
+            const std::uint32_t count = parts_[row].size();
+            const std::uint32_t* const partners = rows + parts_[row].from;
             if (count <= 4 && writer.has_four()) {
-                writer.write_four(row, rows + from, count);
+                writer.write_four(row, partners, count);
                 continue;
             }
             if (!count) continue;
             found.reserve(count);
-            std::memcpy(found.data(), rows + from, count * sizeof(std::uint32_t));
+            std::memcpy(found.data(), partners, count * sizeof(std::uint32_t));
             writer.write(row, found.data(), count, scratch);
         }
     }
 
-    // Parts hold candidates, or several parts are a row's: workers find out by themselves what they write.
+    // Parts hold candidates, or a row has several parts: each worker collects its own pairs.
     void probe_all(bool pairs, TableJoinResult& result) {
         std::vector<Pairs> found(workers_);
         run_workers(workers_, [&](std::size_t worker) {
@@ -263,7 +224,7 @@ class SortMergeJoin {
         });
     }
 
-    // What one worker needs to find the partners of its probing rows.
+    // Finds the partners of one worker's probing rows.
     class Prober {
       public:
         Prober(SortMergeJoin& join, Pairs* pairs, std::uint8_t* matched)
@@ -271,18 +232,18 @@ class SortMergeJoin {
               pairs_(pairs),
               matched_(matched),
               indexed_(make_index_keys<Key>(join.spec_.on)),
-              filters_(join.spec_.on) {
-            filters_.share(join.filters_);
+              filter_(join.spec_.on) {
+            filter_.share(join.filter_);
         }
 
         void probe(std::size_t start, std::size_t count) {
             nulls_.reserve(count);
             std::fill_n(nulls_.data(), count, false);
-            const Part* parts = join_.parts_.data() + start;
+            const EntryRange* parts = join_.parts_.data() + start;
             if (!join_.merged_) parts = find_parts(start, count);
-            if (!filters_.empty()) {
-                filters_.read(join_.probing_, start, count, nulls_.data());
-                filters_.ask({nullptr, join_.side_}, count);
+            if (!filter_.empty()) {
+                filter_.read(join_.probing_, start, count, nulls_.data());
+                filter_.find_intervals({nullptr, join_.side_}, count);
             }
             const std::size_t width = join_.merged_ ? 1 : join_.width_;
             for (std::size_t i = 0; i < count; ++i)
@@ -294,37 +255,38 @@ class SortMergeJoin {
             Task<Key> task{};
             task.arrival = static_cast<std::uint32_t>(i);
             task.partner_is_left = join_.side_ == Side::right;
-            filters_.begin(task);
+            filter_.begin(task);
         }
 
-        // Whether a row has a partner: candidates are tested a few at a time, until one is found.
-        bool has_partner(std::size_t i, const Part* parts, std::size_t width) {
+        // Whether a row has a partner: tests a few candidates at a time, until one is found.
+        bool has_partner(std::size_t i, const EntryRange* parts, std::size_t width) {
             found_.reserve(kFirst);
             for (std::size_t k = 0; k < width; ++k)
-                for (std::uint32_t done = 0; done < parts[k].count; done += kFirst) {
-                    const std::size_t some = std::min(kFirst, parts[k].count - done);
-                    if (filters_.empty()) return true;
-                    std::copy_n(join_.run_.rows.data() + parts[k].from + done, some, found_.data());
+                for (std::uint32_t done = 0; done < parts[k].size(); done += kFirst) {
+                    const std::size_t some = std::min(kFirst, parts[k].size() - done);
+                    if (filter_.empty()) return true;
+                    std::copy_n(join_.run_.positions.data() + parts[k].from + done, some, found_.data());
                     begin_tests(i);
-                    if (filters_.test(found_.data(), some)) return true;
+                    if (filter_.test(found_.data(), some)) return true;
                 }
             return false;
         }
 
-        void probe_row(std::size_t row, std::size_t i, const Part* parts, std::size_t width) {
+        void probe_row(std::size_t row, std::size_t i, const EntryRange* parts, std::size_t width) {
             if (!pairs_) {
                 matched_[row] = has_partner(i, parts, width);
                 return;
             }
             std::size_t count = 0;
             for (std::size_t k = 0; k < width; ++k) {
-                found_.reserve(count + parts[k].count, count);
-                std::copy_n(join_.run_.rows.data() + parts[k].from, parts[k].count, found_.data() + count);
-                count += parts[k].count;
+                found_.reserve(count + parts[k].size(), count);
+                std::copy_n(join_.run_.positions.data() + parts[k].from, parts[k].size(),
+                            found_.data() + count);
+                count += parts[k].size();
             }
-            if (!filters_.empty() && count) {
+            if (!filter_.empty() && count) {
                 begin_tests(i);
-                count = filters_.test(found_.data(), count);
+                count = filter_.test(found_.data(), count);
             }
             if (!count) return;
             join_.found_ += count;
@@ -332,32 +294,26 @@ class SortMergeJoin {
             PairWriter(*pairs_).write(row, found_.data(), count, scratch_);
         }
 
-        // The parts of some probing rows, as many for each as the condition has intervals.
-        const Part* find_parts(std::size_t start, std::size_t count) {
+        // The parts of some probing rows: as many for each row as the condition has intervals.
+        const EntryRange* find_parts(std::size_t start, std::size_t count) {
             const std::size_t width = join_.width_;
             keys_.reserve(count);
-            asked_.reserve(count * width);
+            intervals_.reserve(count * width);
             parts_.reserve(count * width);
             tasks_.reserve(count * width);
             indexed_->read(join_.probing_, start, count, keys_.data(), nulls_.data());
-            indexed_->partners({nullptr, join_.side_}, keys_.data(), count, asked_.data());
+            indexed_->partners({nullptr, join_.side_}, keys_.data(), count, intervals_.data());
             std::size_t tasks = 0;
             for (std::size_t i = 0; i < count * width; ++i) {
-                parts_[i] = {0, 0};
-                if (!asked_[i].empty() && !nulls_[i / width])
-                    tasks_[tasks++] = {asked_[i].low, static_cast<std::uint32_t>(i)};
+                parts_[i] = {};
+                if (!intervals_[i].empty() && !nulls_[i / width])
+                    tasks_[tasks++] = {intervals_[i].low, static_cast<std::uint32_t>(i)};
             }
             sort_entries(tasks_.data(), tasks, sorting_);
-            const Key* const keys = join_.run_.keys.data();
-            std::size_t from = 0;
-            for (std::size_t task = 0; task < tasks; ++task) {
-                const Interval<Key>& asked = asked_[tasks_[task].value];
-                from = gallop(keys, join_.run_.size, from, [&](Key key) { return key < asked.low; });
-                const std::size_t to =
-                    gallop(keys, join_.run_.size, from, [&](Key key) { return key <= asked.high; });
-                parts_[tasks_[task].value] = {static_cast<std::uint32_t>(from),
-                                              static_cast<std::uint32_t>(to - from)};
-            }
+            EntryRange last;
+            for (std::size_t task = 0; task < tasks; ++task)
+                parts_[tasks_[task].value] = last =
+                    join_.run_.search().next(last, intervals_[tasks_[task].value]);
             return parts_.data();
         }
 
@@ -365,11 +321,11 @@ class SortMergeJoin {
         Pairs* pairs_;
         std::uint8_t* matched_;
         std::unique_ptr<IndexKeys<Key>> indexed_;
-        CandidateFilter filters_;
+        CandidateFilter filter_;
         Buffer<bool> nulls_;
         Buffer<Key> keys_;
-        Buffer<Interval<Key>> asked_;
-        Buffer<Part> parts_;
+        Buffer<Interval<Key>> intervals_;
+        Buffer<EntryRange> parts_;
         Buffer<Entry<Key>> tasks_, sorting_;
         Buffer<std::uint32_t> found_, scratch_;
     };
@@ -397,11 +353,11 @@ class SortMergeJoin {
     const Batch& probing_;
     const Batch& sorted_;
     std::size_t workers_;
-    CandidateFilter filters_;  // with the keys of all rows of the sorted side
+    CandidateFilter filter_;  // with the keys of all rows of the sorted side
     bool merged_ = false;
     std::size_t width_ = 1;
-    SortedTable<Key> run_;  // the sorted side
-    Buffer<Part> parts_;    // of each probing row, where they are merged
+    SortedEntries<Key> run_;    // the sorted side
+    Buffer<EntryRange> parts_;  // of each probing row, if they were merged
     std::atomic<std::uint64_t> found_{0};
 };
 

@@ -1,26 +1,19 @@
-// One side of a table join, sorted: its keys in rising order and the row of each, equal keys by row.
+// Sorts one side of a table join: its keys in ascending order and the row of each, equal keys by row.
 //
-// Keys are first dealt to buckets by their leading bits, then each bucket is sorted in cache by the radix
-// sort of sort.hpp. A key and its row travel as one word where their bits fit into 64, which they do for all
-// 32-bit keys. Workers deal slices of rows and sort buckets of their own; the outcome does not depend on
-// them. About 20 ns a row for 32-bit keys.
+// Keys are first distributed to buckets by their leading bits, then each bucket is sorted in cache by the
+// radix sort of sort.hpp. A key and its row are one word where their bits fit into 64, which they do for all
+// 32-bit keys. Workers distribute slices of rows and sort buckets of their own; the result does not depend on
+// their number. About 20 ns a row for 32-bit keys.
 #pragma once
 
-#include "../sort.hpp"
+#include "../index/sorted_entries.hpp"
 #include "index_keys.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kRowBlock = 2048;  // rows that are read together
 
-template <class Key>
-struct SortedTable {
-    Buffer<Key> keys;            // a vector of the greatest key stands behind the last one
-    Buffer<std::uint32_t> rows;  // with as many readable slots behind
-    std::size_t size = 0;
-};
-
-// How a key and its row are sorted: as one word.
+// A key and its row are sorted as one word ...
 struct PackedItems {
     using Item = std::uint64_t;
     unsigned row_bits;
@@ -32,7 +25,7 @@ struct PackedItems {
     }
 };
 
-// Or side by side.
+// ... or side by side.
 struct WideItems {
     using Item = Entry<std::uint64_t>;
 
@@ -49,18 +42,17 @@ class TableSorter {
             indexed_.push_back(make_index_keys<Key>(spec));
     }
 
-    // Sorts rows [start, start + count) into `run`, by their number from `start` on, but for those without a
-    // key. `nulls` may be set already where a row has no partner for other reasons.
-    void sort(const Batch& batch, std::size_t start, std::size_t count, bool* nulls, SortedTable<Key>& run) {
+    // Sorts rows [start, start + count) into `run`, numbered from `start` on, without those that have no key.
+    // `nulls` may be set already where a row has no partner for other reasons.
+    void sort(const Batch& batch, std::size_t start, std::size_t count, bool* nulls,
+              SortedEntries<Key>& run) {
         nulls_ = nulls;
         size_ = count;
-        run.keys.reserve(count + kKeyLanes<Key>);
-        run.rows.reserve(count + kPadding);
+        run.start(count);
         keys_ = run.keys.data();
         run_workers(workers_, [&](std::size_t worker) { read(batch, start, worker); });
         least_ = std::numeric_limits<Key>::max();
         Key most = 0;
-        run.size = 0;
         for (const Limits& limits : limits_) {
             least_ = std::min(least_, limits.least);
             most = std::max(most, limits.most);
@@ -72,13 +64,10 @@ class TableSorter {
             if (key_bits + row_bits <= 64) sort(PackedItems{row_bits}, key_bits, run);
             else sort(WideItems{}, key_bits, run);
         }
-        std::fill_n(run.keys.data() + run.size, kKeyLanes<Key>, std::numeric_limits<Key>::max());
-        std::fill_n(run.rows.data() + run.size, kPadding, 0u);
+        run.finish();
     }
 
   private:
-    static constexpr std::size_t kPadding = 16;
-
     struct alignas(kCacheLine) Limits {
         Key least;
         Key most;
@@ -102,9 +91,9 @@ class TableSorter {
     }
 
     template <class Items>
-    void sort(const Items& items, unsigned key_bits, SortedTable<Key>& run) {
+    void sort(const Items& items, unsigned key_bits, SortedEntries<Key>& run) {
         using Item = typename Items::Item;
-        // Buckets of some thousand items: they fit a core's cache, and their ends its translations.
+        // Buckets of some thousand items fit into a core's cache, and their ends into its TLB.
         const auto size_bits = static_cast<unsigned>(std::bit_width(run.size));
         const unsigned bucket_bits = std::min({key_bits, size_bits > 12 ? size_bits - 12 : 0, 11u});
         const unsigned shift = key_bits - bucket_bits;
@@ -129,13 +118,13 @@ class TableSorter {
         }
 
         storage_.reserve(run.size * sizeof(Item));
-        Item* const dealt = reinterpret_cast<Item*>(storage_.data());
+        Item* const placed = reinterpret_cast<Item*>(storage_.data());
         run_workers(workers_, [&](std::size_t worker) {
             std::size_t* to = places_.data() + worker * buckets;
             const Slice slice(size_, worker, workers_);
             for (std::size_t row = slice.from; row < slice.to; ++row)
                 if (!nulls_[row])
-                    dealt[to[bucket_of(row)]++] =
+                    placed[to[bucket_of(row)]++] =
                         items.item(std::uint64_t{keys_[row]} - least_, static_cast<std::uint32_t>(row));
         });
 
@@ -144,14 +133,14 @@ class TableSorter {
             Buffer<Item> scratch;
             for (std::size_t bucket = next++; bucket < buckets; bucket = next++) {
                 const std::size_t from = ends_[bucket], count = ends_[bucket + 1] - from;
-                Item* const data = dealt + from;
+                Item* const data = placed + from;
                 if (shift <= 32)
                     radix_sort(data, count, scratch,
                                [&](const Item& item) { return static_cast<std::uint32_t>(items.key(item)); });
                 else radix_sort(data, count, scratch, [&](const Item& item) { return items.key(item); });
                 for (std::size_t i = 0; i < count; ++i) {
                     run.keys[from + i] = static_cast<Key>(items.key(data[i]) + least_);
-                    run.rows[from + i] = items.row(data[i]);
+                    run.positions[from + i] = items.row(data[i]);
                 }
             }
         });
@@ -162,10 +151,10 @@ class TableSorter {
     std::vector<std::unique_ptr<IndexKeys<Key>>> indexed_;
     std::vector<std::size_t> places_, ends_;
     Buffer<std::byte> storage_;  // of the items
-    // The sort under way.
+    // The current sort.
     bool* nulls_ = nullptr;
     std::size_t size_ = 0;
-    Key* keys_ = nullptr;  // by row, where the sorted ones come to stand
+    Key* keys_ = nullptr;  // by row, in the array that takes the sorted keys
     Key least_ = 0;
 };
 

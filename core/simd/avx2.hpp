@@ -93,8 +93,8 @@ class PositionBlock {
     unsigned visible_;
 };
 
-// Up to kFew positions, of which so many are readable: adds `base` to each and writes them, in order where it
-// is asked for. kFew slots are written, whatever the count.
+// Adds `base` to each of up to kFew positions and writes them, in order if `sorted`. kFew slots are read and
+// written, whatever the count.
 inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
                       std::int64_t* out) {
     __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(found));
@@ -111,7 +111,7 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
     write(_mm256_extracti128_si256(lanes, 1), out + 4);
 }
 
-// The same number into kFew slots.
+// Writes one number into kFew slots.
 inline void fill_few(std::int64_t number, std::int64_t* out) {
     const __m256i lanes = _mm256_set1_epi64x(number);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), lanes);

@@ -14,8 +14,8 @@ inline constexpr unsigned kKeyLanes = 64 / sizeof(Key);
 
 inline unsigned lane_count(unsigned mask) { return static_cast<unsigned>(__builtin_popcount(mask)); }
 
-// A mask register as a number. Spelt out, because GCC 12 spills a widened mask with a store of one or two
-// bytes and loads four back: what stood above them on the stack became lanes.
+// A mask register as a number. Written in assembly, because GCC 12 spills a widened mask with a store of one
+// or two bytes and loads four back: other bytes of the stack became lanes.
 template <class Mask>
 inline unsigned lanes_of(Mask mask) {
     unsigned lanes;
@@ -59,7 +59,7 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
     }
 }
 
-// Of a part of a block: of its first `count` keys.
+// The same for the first `count` keys of a block.
 inline __mmask16 lane_mask(std::size_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 
 template <class Key>
@@ -136,8 +136,8 @@ inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions,
     return kept;
 }
 
-// Up to kFew positions, of which so many are readable: adds `base` to each and writes them, in order where it
-// is asked for. kFew slots are written, whatever the count.
+// Adds `base` to each of up to kFew positions and writes them, in order if `sorted`. kFew slots are read and
+// written, whatever the count.
 inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
                       std::int64_t* out) {
     __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(found));
@@ -147,7 +147,7 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
     _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_maskz_cvtepu32_epi64(0xff, lanes), broadcast(base)));
 }
 
-// The same number into kFew slots.
+// Writes one number into kFew slots.
 inline void fill_few(std::int64_t number, std::int64_t* out) {
     _mm512_storeu_si512(out, _mm512_set1_epi64(number));
 }

@@ -1,4 +1,4 @@
-// Blocks of one entry: plain C++ that runs everywhere and that compilers turn into what the baseline has.
+// Blocks of one entry: plain C++ that runs everywhere.
 #pragma once
 
 #include "../window.hpp"
@@ -42,7 +42,7 @@ class PositionBlock {
     unsigned visible_;
 };
 
-// Up to kFew positions: adds `base` to each and writes them, in order where it is asked for.
+// Adds `base` to each of up to kFew positions and writes them, in order if `sorted`.
 inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
                       std::int64_t* out) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -53,7 +53,7 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
     }
 }
 
-// The same number into kFew slots.
+// Writes one number into kFew slots.
 inline void fill_few(std::int64_t number, std::int64_t* out) { std::fill_n(out, kFew, number); }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -6,6 +6,14 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
+// Inserts entries in the order of their positions, a large group with its order of keys.
+template <class Key, class Index>
+void insert_sorting(Index& index, const Entry<Key>* entries, std::size_t count) {
+    Buffer<Entry<Key>> by_key, scratch;
+    sort_copy(entries, count, by_key, scratch);
+    insert_all(index, entries, count, by_key.data());
+}
+
 template <class Key>
 class AnyIndex {
   public:
@@ -14,10 +22,14 @@ class AnyIndex {
 
     void insert(Key key, std::uint32_t position) {
         const Entry<Key> entry{key, position};
-        indexes_->insert(0, &entry, 1);
+        indexes_->insert(0, &entry, 1, nullptr);
     }
-    void insert_group(const Entry<Key>* entries, std::size_t count) { indexes_->insert(0, entries, count); }
-    void insert_batch(const Entry<Key>* entries, std::size_t count) { indexes_->insert(0, entries, count); }
+    void insert_group(const Entry<Key>* entries, std::size_t count) {
+        indexes_->insert(0, entries, count, nullptr);
+    }
+    void insert_batch(const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) {
+        indexes_->insert(0, entries, count, by_key);
+    }
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {

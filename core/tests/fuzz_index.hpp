@@ -157,7 +157,7 @@ class IndexFuzzer {
             next_ += drawn && seed >> 28 == 5;  // a gap
             note(entries.back());
         }
-        insert_all(index_, entries.data(), entries.size());
+        insert_sorting(index_, entries.data(), entries.size());
     }
 
     void note(Entry<Key> entry) {

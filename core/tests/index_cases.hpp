@@ -66,7 +66,7 @@ void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
             entries.push_back({make_key<Key>(shape, inserted++, random), next++});
         }
         if (form != Form::tuple) {
-            insert_all(index, entries.data(), entries.size());
+            insert_sorting(index, entries.data(), entries.size());
         } else {
             for (const Entry<Key>& entry : entries) index.insert(entry.key, entry.value);
         }

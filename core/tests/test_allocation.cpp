@@ -65,7 +65,7 @@ static std::size_t live(Index& index, Steps<Key>& steps) {
     std::size_t turn = 0;
     for (std::size_t i = 0; i < steps.entries.size(); ++turn) {
         const std::size_t size = std::min(sizes[turn % std::size(sizes)], steps.entries.size() - i);
-        insert_all(index, &steps.entries[i], size);
+        insert_sorting(index, &steps.entries[i], size);
         i += size;
         const std::size_t first = i > Steps<Key>::kWindow ? i - Steps<Key>::kWindow : 0;
         for (Task<Key>& task : steps.tasks)

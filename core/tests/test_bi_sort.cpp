@@ -96,7 +96,7 @@ TEST(bi_sort_withdraws_the_number_of_a_run_that_changes) {
     struct Namer {
         std::weak_ptr<const std::uint64_t> given;
         void run(const RunOfPositions& run, std::size_t, std::size_t, Visible) {
-            if (!run.number->given()) given = run.number->give(3);
+            if (!run.number->assigned()) given = run.number->assign(3);
         }
         void padded(const std::uint32_t*, std::size_t, Visible) {}
         void entries(const std::uint32_t*, const std::uint32_t*, std::size_t, Interval<std::uint32_t>,
@@ -124,7 +124,7 @@ TEST(bi_sort_gallops) {
     BiSort<std::uint32_t> index(options);
     std::vector<Entry<std::uint32_t>> entries;
     for (std::uint32_t i = 0; i < 20'000; ++i) entries.push_back({i * 7919 % 20'000 * 10, i});
-    insert_all(index, entries.data(), entries.size());
+    insert_sorting(index, entries.data(), entries.size());
     index.check(0, 20'000);
     std::vector<Task<std::uint32_t>> tasks;
     std::vector<std::uint32_t> order;

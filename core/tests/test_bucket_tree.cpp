@@ -66,7 +66,7 @@ class Duel {
             entries.push_back({key, low(next_)});
             held_.push_back({key, next_++});
         }
-        insert_all(tree_, entries.data(), entries.size());
+        insert_sorting(tree_, entries.data(), entries.size());
     }
 
     // Forgets all but the last positions.

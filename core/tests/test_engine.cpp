@@ -133,6 +133,38 @@ TEST(the_index_is_exchanged_without_a_trace) {
     }
 }
 
+// The window of 20,000 tuples shrinks to the last 50: memory shrinks with it, and results stay exact.
+TEST(a_window_that_shrinks_gives_its_memory_back) {
+    constexpr std::size_t kFull = 20000, kKept = 50;
+    Input input = make_input(kFull + kKept + 1, 11);
+    for (std::size_t i = 0; i < input.keys.size(); ++i) {
+        input.keys[i] = static_cast<std::int32_t>(i * 7919 % 30011);
+        input.times[i] = i < kFull ? 0 : i < kFull + kKept ? 1000 : 1500;
+    }
+    input.keys.back() = input.keys[kFull + kKept / 2] + 1;
+    input.sides.back() = !input.sides[kFull + kKept / 2];
+    for (const IndexKind index : kIndexes) {
+        for (const std::size_t step : {std::size_t{1}, input.keys.size()}) {
+            const auto engine = make_engine(join(index, within(1000), -1, 1, false, 4096), Level::portable);
+            std::uint64_t full = 0, found = 0;
+            const auto push = [&](std::size_t from, std::size_t count) {
+                const Column keys{input.keys.data() + from, nullptr};
+                found = engine->push(
+                    {input.sides.data() + from, &keys, input.times.data() + from, nullptr, count}, nullptr);
+            };
+            push(0, kFull);
+            full = engine->stats().memory_bytes;
+            for (std::size_t i = kFull; i < kFull + kKept; i += step)
+                push(i, std::min(step, kFull + kKept - i));
+            push(kFull + kKept, 1);
+            CHECK_EQUAL(engine->stats().stored[0] + engine->stats().stored[1], kKept + 1);
+            CHECK(engine->stats().memory_bytes < full / 4);
+            CHECK(found >= 1);
+            engine->check();
+        }
+    }
+}
+
 // Nothing is there to be met, nothing to be inserted on the other side.
 TEST(a_batch_of_one_side) {
     const Input input = make_input(100, 4, 1000000);

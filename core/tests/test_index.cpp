@@ -23,7 +23,7 @@ TEST(bplus_tree_of_several_levels) {
     BPlusTree<std::uint64_t> tree;
     std::vector<Entry<std::uint64_t>> entries(100'000);
     for (std::uint32_t i = 0; i < entries.size(); ++i) entries[i] = {random(), i};
-    for (std::size_t i = 0; i < entries.size(); i += 1000) insert_all(tree, &entries[i], 1000);
+    for (std::size_t i = 0; i < entries.size(); i += 1000) insert_sorting(tree, &entries[i], 1000);
     tree.check(0, 100'000);
     for (std::uint32_t gone = 0; gone < 100'000; gone += 997) {
         tree.forget(gone);

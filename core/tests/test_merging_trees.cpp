@@ -96,7 +96,7 @@ void check_large(const IndexOptions& options) {
         entries[i] = {random() >> (i < kCount / 2 ? 40 : 4), kStart + i};  // the keys' range changes abruptly
     for (std::uint32_t done = 0; done < kCount;) {
         const std::uint32_t step = std::min(kCount - done, done < 50'000 ? 1000u : done < 80'000 ? 16u : 1u);
-        insert_all(index, &entries[done], step);
+        insert_sorting(index, &entries[done], step);
         done += step;
         const std::uint32_t first = done < kWindow ? 0 : done - kWindow;
         index.forget(kStart + first);
@@ -267,7 +267,7 @@ TEST(pim_tree_takes_the_lock_of_each_sub_tree_that_it_touches) {
     for (auto& entry : entries) entry = {7, next++};
     CHECK_EQUAL(taken_by([&] { index.insert(9, 3000 + 20); }), 1u);
     CHECK_EQUAL(taken_by([&] { index.insert_group(entries, 5); }), 5u);
-    CHECK_EQUAL(taken_by([&] { index.insert_batch(entries, 20); }), 1u);  // all of one sub-tree
+    CHECK_EQUAL(taken_by([&] { index.insert_batch(entries, 20, entries); }), 1u);  // all of one sub-tree
     MatchCount count;
     CHECK_EQUAL(taken_by([&] { index.probe({7, 7}, {0, 1}, count); }), 1u);
     CHECK(taken_by([&] { index.probe({0, ~0u}, {0, 1}, count); }) > 20);

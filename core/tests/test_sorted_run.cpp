@@ -37,7 +37,7 @@ TEST(sorted_run_drops_the_dead_as_it_merges) {
     const std::uint32_t start = ~0u - 3000;  // positions wrap around
     for (std::uint32_t done = 0; done < 10000; done += 1000) {
         const auto batch = batch_of<std::uint64_t>(1000, start + done, 0x9e3779b97f4a7c15u);
-        index.insert_batch(batch.data(), batch.size());
+        insert_sorting(index, batch.data(), batch.size());
         index.forget(start + done + 1000 - std::min(done + 1000, 2500u));
         index.check(start + done + 1000 - std::min(done + 1000, 2500u), start + done + 1000);
         CHECK(entries_of(index) <= 3500);
@@ -49,7 +49,7 @@ TEST(sorted_run_puts_equal_keys_in_order_of_arrival) {
     SortedRun<std::uint32_t> index;
     for (std::uint32_t done = 0; done < 2000; done += 500) {
         const auto batch = batch_of<std::uint32_t>(500, done, 0);
-        index.insert_batch(batch.data(), batch.size());
+        insert_sorting(index, batch.data(), batch.size());
         index.check(0, done + 500);
     }
     MatchList list;
@@ -63,8 +63,8 @@ TEST(sorted_run_keeps_the_greatest_keys) {
     SortedRun<std::uint32_t> index;
     std::vector<Entry<std::uint32_t>> batch;
     for (std::uint32_t i = 0; i < 400; ++i) batch.push_back({i % 2 ? kMost : kMost - 1, i});
-    index.insert_batch(batch.data(), 200);
-    index.insert_batch(batch.data() + 200, 200);
+    insert_sorting(index, batch.data(), 200);
+    insert_sorting(index, batch.data() + 200, 200);
     index.check(0, 400);
     MatchCount all, greatest;
     index.probe({0, kMost}, {0, 400}, all);
@@ -76,12 +76,12 @@ TEST(sorted_run_keeps_the_greatest_keys) {
 TEST(sorted_run_cleans_up_before_positions_come_round) {
     SortedRun<std::uint32_t> index;
     const auto batch = batch_of<std::uint32_t>(300, 0, 3);
-    index.insert_batch(batch.data(), batch.size());
+    insert_sorting(index, batch.data(), batch.size());
     index.insert(5, 300);
     for (std::uint32_t part = 1; part <= 3; ++part) index.forget(part << 28);  // in steps
     CHECK_EQUAL(entries_of(index), 0u);
     const auto later = batch_of<std::uint32_t>(300, 3u << 28, 3);
-    index.insert_batch(later.data(), later.size());
+    insert_sorting(index, later.data(), later.size());
     index.forget((3u << 28) + (1u << 30));  // at once
     CHECK_EQUAL(entries_of(index), 0u);
 }

@@ -49,6 +49,11 @@ class NotingPart {
         ++note.sealed;
     }
 
+    template <class Visit>
+    void each(Visit visit) const {
+        for (std::size_t i = 0; i < keys_.size(); ++i) visit(keys_[i], positions_[i]);
+    }
+
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, bool whole, Matches& matches) const {
         ++note.probed;
@@ -183,7 +188,7 @@ TEST(subwindows_keep_batches_together) {
     note = {};
     const auto batch = [&](std::uint32_t first, std::uint32_t count) {
         const auto made = entries(first, count);
-        index.insert_batch(made.data(), made.size());
+        insert_sorting(index, made.data(), made.size());
     };
     batch(0, 50);  // larger than a subwindow would be
     CHECK_EQUAL(note.made, 1u);
