@@ -45,9 +45,10 @@ struct WindowSpec {
     std::uint64_t lateness = 0;
 };
 
-// One end of a range: none, the key plus an offset in the key's own type, or so many places further in the
-// order of keys. Integer offsets are exact, at most 2^64 in magnitude: high * 2^64 + low.
-enum class BoundKind { none, sum, step };
+// One end of a range: none, the key plus an offset in the key's own type (of floats also without the sum
+// itself: beyond), or so many places further in the order of keys. Integer offsets are exact, at most 2^64 in
+// magnitude: high * 2^64 + low.
+enum class BoundKind { none, sum, step, beyond };
 struct Bound {
     BoundKind kind = BoundKind::none;
     std::int64_t high = 0;

@@ -53,8 +53,7 @@ class Band {
     // Keys of the other side that match `key` arriving on `side`.
     Interval<Key> partners(Side side, Key key) const {
         if constexpr (std::is_floating_point_v<User>)
-            if (lower_.kind == BoundKind::sum || upper_.kind == BoundKind::sum)
-                return float_partners(side, key);
+            if (lower_.is_sum() || upper_.is_sum()) return float_partners(side, key);
         return side == Side::left ? stepped(key, lower_, 1, upper_) : stepped(key, upper_, -1, lower_);
     }
 
@@ -80,6 +79,8 @@ class Band {
     struct End {
         explicit End(const Bound& bound)
             : kind(bound.kind), offset(exact_offset<Key>(bound)), real(static_cast<User>(bound.real)) {}
+        bool is_sum() const { return kind == BoundKind::sum || strict(); }
+        bool strict() const { return kind == BoundKind::beyond; }
         BoundKind kind;
         Wide<Key> offset;
         User real;
@@ -96,23 +97,31 @@ class Band {
     Interval<Key> float_partners(Side side, Key key) const {
         const User value = decode<User>(key);
         const bool low_open = lower_.kind == BoundKind::none, high_open = upper_.kind == BoundKind::none;
-        if (side == Side::left)
-            return {low_open ? kMin : encode<User>(value + lower_.real),
-                    high_open ? kMax : encode<User>(value + upper_.real)};
+        if (side == Side::left)  // beyond the infinities there are keys, of NaN, that no tuple has
+            return {low_open ? kMin : encode<User>(value + lower_.real) + lower_.strict(),
+                    high_open ? kMax : encode<User>(value + upper_.real) - upper_.strict()};
+        if (lower_.strict() && value == -Limits::infinity()) return {kMax, kMin};
+        if (upper_.strict() && value == Limits::infinity()) return {kMax, kMin};
         return {high_open ? kMin : least_reaching(value), low_open ? kMax : greatest_below(value)};
     }
 
-    // The greatest left key x with x + lower <= value. -inf always qualifies.
+    // The greatest left key x with x + lower <= value, or < if the end is strict. -inf qualifies.
     Key greatest_below(User value) const {
-        const auto holds = [&](Key x) { return decode<User>(x) + lower_.real <= value; };
+        const auto holds = [&](Key x) {
+            const User sum = decode<User>(x) + lower_.real;
+            return lower_.strict() ? sum < value : sum <= value;
+        };
         const Key first = encode(-Limits::infinity());
         const Key last = encode(Limits::infinity());
         return boundary(encode<User>(value - lower_.real), first, last, holds);
     }
 
-    // The least left key x with value <= x + upper. +inf always qualifies.
+    // The least left key x with value <= x + upper, or < if the end is strict. +inf qualifies.
     Key least_reaching(User value) const {
-        const auto holds = [&](Key x) { return value <= decode<User>(~x) + upper_.real; };
+        const auto holds = [&](Key x) {
+            const User sum = decode<User>(~x) + upper_.real;
+            return upper_.strict() ? value < sum : value <= sum;
+        };
         const Key first = ~encode(Limits::infinity());
         const Key last = ~encode(-Limits::infinity());
         return ~boundary(~encode<User>(value - upper_.real), first, last, holds);

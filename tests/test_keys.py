@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin import predicate
 from slidejoin.keys import bind
-from slidejoin.predicate import band, bands, equal, not_equal
+from slidejoin.predicate import band, bands, equal, less, not_equal
 from slidejoin.spec import join_spec
 from slidejoin.window import interval, within
 
@@ -195,6 +195,14 @@ def test_every_conjunct_is_bound_in_order():
 
 # --- What predicates become ---
 
+COMPARE = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
 OPEN, SAME, NEXT, PREVIOUS = ("none", 0), ("step", 0), ("step", 1), ("step", -1)
 
 
@@ -219,6 +227,48 @@ def test_comparisons(op, ranges, holds):
                 for low, high in bound.ranges
             )
             assert inside == holds(left, right)
+
+
+@pytest.mark.parametrize(("op", "holds"), [(op, COMPARE[op]) for op in predicate.COMPARISONS[2:]])
+@pytest.mark.parametrize("offset", [2, -1, Fraction(5, 2), Fraction(-1, 3), 300, -300])
+def test_offsets_of_integers(op, holds, offset):
+    """The sum is exact, and the whole numbers on the side of a match are the same."""
+    ((low, high),) = key(getattr(predicate, op)("a", "b", offset=offset), pa.int8()).ranges
+    for left in range(-5, 6):
+        for right in range(-5, 6):
+            inside = (low == OPEN or left + low[1] <= right) and (high == OPEN or right <= left + high[1])
+            assert inside == holds(left + offset, right)
+
+
+def test_offsets_of_floats_and_times():
+    def ranges(on, type_):
+        return key(on, type_).ranges
+
+    float32 = float(np.float32(0.1))
+    assert ranges(less("a", "b", offset=0.1), pa.float32()) == ((("beyond", float32), OPEN),)
+    assert ranges(predicate.less_equal("a", "b", offset=0.1), pa.float64()) == ((("sum", 0.1), OPEN),)
+    assert ranges(predicate.greater("a", "b", offset=0.1), pa.float64()) == ((OPEN, ("beyond", 0.1)),)
+    assert ranges(band("a", "b", upper=0.1), pa.float64()) == ((OPEN, ("sum", 0.1)),)
+    assert ranges(band("a", "b", lower="1500us"), pa.timestamp("ms")) == ((("sum", 2), OPEN),)
+    assert ranges(less("a", "b", offset="1500us"), pa.timestamp("ms")) == ((("sum", 2), OPEN),)
+    assert ranges(less("a", "b", offset="2ms"), pa.timestamp("ms")) == ((("sum", 3), OPEN),)
+    assert not key(band("a", "b", lower=1), pa.int8()).is_band
+    assert key(band("a", "b", within=1), pa.int8()).is_band
+
+
+@pytest.mark.parametrize(
+    ("on", "type_", "error", "says"),
+    [
+        (less("a", "b", offset=5), pa.timestamp("s"), sj.SchemaError, "the bound 5 is a plain number"),
+        (less("a", "b", offset="5s"), pa.int8(), sj.SchemaError, "the bound '5s' is a duration"),
+        (less("a", "b", offset=5), pa.bool_(), sj.SchemaError, "less on .*booleans have no distance"),
+        (less("a", "b", offset=5), pa.string(), sj.SchemaError, "text and binary have no order"),
+        (band("a", "b", upper=1e300), pa.float32(), sj.SpecError, "upper 1.* is beyond the range of float32"),
+    ],
+)
+def test_offsets_that_do_not_fit_the_columns(on, type_, error, says):
+    with pytest.raises(error, match=says):
+        key(on, type_)
 
 
 def test_text_is_compared_by_hash_and_verified():
@@ -320,7 +370,7 @@ def test_bands_hold_the_same_numbers_as_their_ranges(parts):
         (between("-5s", "5s"), pa.int64(), "the bound '5s' is a duration; give a plain number"),
         (between("-5s", "5s"), pa.float64(), "the bound '5s' is a duration; give a plain number"),
         (between("-5s", "5s"), pa.decimal128(5, 2), "the bound '5s' is a duration; give a plain number"),
-        (between(-1, 1), pa.bool_(), "booleans have no distance; use equal, less"),
+        (between(-1, 1), pa.bool_(), "booleans have no distance; use equal, or less"),
     ],
     ids=str,
 )
@@ -855,14 +905,6 @@ FAMILIES = {
     ),
     "durations": (SMALL.map(lambda n: timedelta(seconds=n)), [pa.duration(unit) for unit in UNITS]),
     "dates": (SMALL.map(lambda n: date(1970, 1, 1) + timedelta(days=n)), [pa.date32(), pa.date64()]),
-}
-COMPARE = {
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
 }
 
 

@@ -20,8 +20,10 @@ from slidejoin.predicate import (
     band,
     bands,
     equal,
+    greater,
     greater_equal,
     less,
+    less_equal,
     not_equal,
 )
 
@@ -44,6 +46,22 @@ def test_within_is_a_symmetric_band():
 def test_both_columns():
     conjunct = only(band("x", "y", lower=-3, upper=10))
     assert (conjunct.left, conjunct.right, conjunct.ranges) == ("x", "y", ((-3, 10),))
+
+
+def test_one_bound_leaves_the_other_end_open():
+    assert only(band("x", lower=5)).ranges == ((5, None),)
+    assert only(band("x", upper="5s")).ranges == ((None, 5 * 10**9),)
+    assert only(band("x", upper="5s")).timed
+
+
+def test_an_offset_is_added_to_the_left_column():
+    """``left + offset < right`` begins a half line of right keys, ``left + offset > right`` ends one."""
+    assert only(less("x", offset=5)).ranges == only(less_equal("x", offset=5)).ranges == ((5, None),)
+    assert only(greater("x", offset=5)).ranges == only(greater_equal("x", offset=5)).ranges == ((None, 5),)
+    assert less("x", offset=0) == less("x") == less("x", offset="0s")
+    assert less("x", offset=1) != less_equal("x", offset=1)
+    with pytest.raises(TypeError):
+        equal("x", offset=5)
 
 
 @pytest.mark.parametrize("op", COMPARISONS)
@@ -113,6 +131,12 @@ def test_bounds_are_exact(bound, exact, timed):
         (band("x", lower="-0.5ns", upper="1d"), "band('x', lower='-1/2ns', upper='1d')"),
         (band("x", lower=timedelta(0), upper="2min"), "band('x', lower='0s', upper='2min')"),
         (bands("a", "b", ranges=[(-5, 5), (20, 35)]), "bands('a', 'b', ranges=[(-5, 5), (20, 35)])"),
+        (band("x", lower=5), "band('x', lower=5)"),
+        (band("x", "y", upper="-5s"), "band('x', 'y', upper='-5s')"),
+        (less("x", offset=0.5), "less('x', offset=0.5)"),
+        (greater_equal("x", "y", offset=timedelta(seconds=-1)), "greater_equal('x', 'y', offset='-1s')"),
+        (less_equal("x", offset=Fraction(1, 3)), "less_equal('x', offset=Fraction(1, 3))"),
+        (greater("x", offset=0.0), "greater('x')"),
         (equal("it's") & not_equal("b", "c"), "equal(\"it's\") & not_equal('b', 'c')"),
     ],
 )
@@ -154,9 +178,13 @@ def test_equality_and_hash_by_value():
         (lambda: band("x", within="1e400000000s"), "is not a number with a unit"),
         (lambda: band("x", within=np.timedelta64("NaT", "s")), "has no length"),
         (lambda: band("x", within=np.timedelta64(1, "M")), "has no length"),
-        (lambda: band("x"), "band got neither bound; give within=..., or lower=... and upper=..."),
-        (lambda: band("x", lower=1), "band got lower alone"),
-        (lambda: band("x", upper=1), "band got upper alone"),
+        (lambda: band("x"), "band got no bound; give within=..., lower=..., upper=... or both of them"),
+        (lambda: band("x", lower=math.inf), "band lower is inf; bounds must be finite"),
+        (lambda: band("x", upper="5 weeks"), "band upper: duration '5 weeks'"),
+        (lambda: bands("x", ranges=[(None, 5)]), "bands ranges[0] lower is None; expected a number"),
+        (lambda: less("x", offset=math.nan), "less offset is nan; bounds must be finite"),
+        (lambda: greater_equal("x", offset=None), "greater_equal offset is None; expected a number"),
+        (lambda: greater("x", offset=True), "greater offset is True; expected a number"),
         (lambda: band("x", within=1, lower=1), "band got within and lower or upper; give within=0.5 or"),
         (lambda: band("x", within=1, upper=1), "band got within and lower or upper"),
         (
@@ -218,6 +246,19 @@ conjuncts = st.one_of(
     ),
     st.builds(lambda left, right, r: band(left, right, lower=r[0], upper=r[1]), columns, columns, ranges),
     st.builds(
+        lambda end, left, bound: band(left, **{end: bound}),
+        st.sampled_from(["lower", "upper"]),
+        columns,
+        st.one_of(numbers, durations),
+    ),
+    st.builds(
+        lambda op, left, right, offset: getattr(predicate, op)(left, right, offset=offset),
+        st.sampled_from(COMPARISONS[2:]),
+        columns,
+        columns,
+        st.one_of(numbers, durations),
+    ),
+    st.builds(
         lambda left, pairs: bands(left, ranges=pairs),
         columns,
         st.one_of(
@@ -238,7 +279,7 @@ def test_json_and_repr_keep_everything(made):
     assert again == made
     assert hash(again) == hash(made)
     assert "." not in "".join(
-        end for part in made.to_json()["conjuncts"] for pair in part.get("ranges", ()) for end in pair
+        end or "" for part in made.to_json()["conjuncts"] for pair in part.get("ranges", ()) for end in pair
     )
     assert eval(repr(made), NAMES) == made
 
@@ -264,6 +305,11 @@ def test_the_json_form():
         {"conjuncts": [{"op": "equal", "left": "a"}]},
         {"conjuncts": [{"op": "equal", "left": 3, "right": "a"}]},
         {"conjuncts": [{"op": "equal", "left": "a", "right": "a", "ranges": [["1", "2"]]}]},
+        {"conjuncts": [{"op": "less", "left": "a", "right": "a", "ranges": [["1", "2"]]}]},
+        {"conjuncts": [{"op": "less", "left": "a", "right": "a", "ranges": [[None, "2"]]}]},
+        {"conjuncts": [{"op": "greater", "left": "a", "right": "a", "ranges": []}]},
+        {"conjuncts": [{"op": "band", "left": "a", "right": "a", "ranges": [[None, None]]}]},
+        {"conjuncts": [{"op": "bands", "left": "a", "right": "a", "ranges": [[None, "1"]]}]},
         {"conjuncts": [{"op": "band", "left": "a", "right": "a", "ranges": []}]},
         {"conjuncts": [{"op": "band", "left": "a", "right": "a", "ranges": [["2", "1"]]}]},
         {"conjuncts": [{"op": "band", "left": "a", "right": "a", "ranges": [["1/0", "1"]]}]},

@@ -97,7 +97,9 @@ class Kind:
         return pa.array(stored, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
 
     def spelled(self, bound):
-        """A bound of the model as a user writes it."""
+        """A bound of the model as a user writes it; None for an open end."""
+        if bound is None:
+            return None
         if self.is_float or (self.unit == 1 and pa.types.is_integer(self.left)):
             return bound
         if pa.types.is_decimal(self.left):
@@ -196,11 +198,19 @@ def bounds_of(kind):
 
 @dataclass(frozen=True)
 class Condition:
-    """One conjunct on columns of a kind."""
+    """One conjunct on columns of a kind.
+
+    An end of a range may be None, which is open. A comparison with an offset has one range, a half line.
+    """
 
     op: str
     kind: str
     ranges: tuple[tuple[Any, Any], ...] = ()
+
+    @property
+    def offset(self):
+        """What a comparison adds to the left key."""
+        return next((bound for pair in self.ranges for bound in pair if bound is not None), 0)
 
     @property
     def columns(self):
@@ -208,7 +218,8 @@ class Condition:
 
     def predicate(self, left, right):
         if self.op not in ("band", "bands"):
-            return getattr(sj, self.op)(left, right)
+            given = {"offset": self.columns.spelled(self.offset)} if self.ranges else {}
+            return getattr(sj, self.op)(left, right, **given)
         ranges = [tuple(self.columns.spelled(bound) for bound in pair) for pair in self.ranges]
         if self.op == "bands":
             return sj.bands(left, right, ranges=ranges)
@@ -216,7 +227,9 @@ class Condition:
 
     def model(self):
         if self.op not in ("band", "bands"):
-            return getattr(reference, self.op)()
+            return getattr(reference, self.op)(*([self.offset, self.columns.band] if self.ranges else []))
+        if self.op == "band":
+            return reference.band(*self.ranges[0], self.columns.band)
         return reference.bands(self.ranges, self.columns.band)
 
 
@@ -225,7 +238,14 @@ def conditions(draw, kinds=tuple(KINDS)):
     kind = draw(st.sampled_from(kinds))
     op = draw(st.sampled_from(KINDS[kind].ops))
     counts = {"band": (1, 1), "bands": (1, 3)}.get(op)
-    ranges = draw(st.lists(bounds_of(KINDS[kind]), min_size=counts[0], max_size=counts[1])) if counts else ()
+    has_offset = op in ORDERED and KINDS[kind].band and draw(st.booleans())
+    if has_offset:
+        counts = (1, 1)
+    ranges = draw(st.lists(bounds_of(KINDS[kind]), min_size=counts[0], max_size=counts[1])) if counts else []
+    if has_offset or (op == "band" and draw(st.integers(0, 3)) == 0):
+        upwards = op.startswith("less") if has_offset else draw(st.booleans())
+        low, high = ranges[0]
+        ranges = [(low, None) if upwards else (None, high)]
     return Condition(op, kind, tuple(ranges))
 
 

@@ -149,6 +149,39 @@ static void check_comparisons(std::vector<User> keys) {
             }
 }
 
+// Half lines that begin at a sum, with it or beyond it: the keys are where sums are rounded, and at the ends.
+template <class User>
+static void check_offsets() {
+    using Limits = std::numeric_limits<User>;
+    std::vector<User> keys{-Limits::infinity(), -Limits::max(),    -1, 0, Limits::denorm_min(),
+                           Limits::max(),       Limits::infinity()};
+    for (const User key : {User(0.1), User(0.3), User(0.4), User(1) / 3, User(1e10)})
+        for (const User near : {key, std::nextafter(key, User(0)), std::nextafter(key, User(2e10))})
+            keys.push_back(near);
+    for (const User offset : {User(0.3), User(-0.3), User(1e10), Limits::max(), Limits::denorm_min()}) {
+        const Bound open, at = real(offset), beyond{BoundKind::beyond, 0, 0, static_cast<double>(offset)};
+        const Band<User> less({beyond, open}), less_equal({at, open}), greater({open, beyond}),
+            greater_equal({open, at});
+        for (const User left : keys)
+            for (const User right : keys) {
+                const User sum = left + offset;
+                const auto check = [&](const Band<User>& band, bool match) {
+                    CHECK(band.partners(Side::left, encode(left)).contains(encode(right)) == match);
+                    CHECK(band.partners(Side::right, encode(right)).contains(encode(left)) == match);
+                };
+                check(less, sum < right);
+                check(less_equal, sum <= right);
+                check(greater, sum > right);
+                check(greater_equal, sum >= right);
+            }
+    }
+}
+
+TEST(half_lines_with_an_offset) {
+    check_offsets<float>();
+    check_offsets<double>();
+}
+
 // Many at once are what each is alone.
 TEST(many_narrow_integers) {
     using Limits = std::numeric_limits<std::int32_t>;

@@ -127,8 +127,9 @@ TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.stored(Side::right), 1u);
     CHECK_EQUAL(window.first(Side::left), 0u);  // the oldest one lives on
-    window.promise(40, Side::left), window.forget_dead();
-    window.promise(40, Side::right), window.forget_dead();
+    window.promise(40, Side::left), window.promise(40, Side::right), window.forget_dead();
+    CHECK_EQUAL(window.stored(Side::left), 1u);
+    window.promise(41, Side::left), window.promise(41, Side::right), window.forget_dead();
     CHECK_EQUAL(window.stored(Side::left), 0u);
     CHECK_EQUAL(window.first(Side::left), 4u);
     CHECK_EQUAL(window.stored(Side::right), 0u);

@@ -6,11 +6,12 @@ from typing import Any, TypeAlias
 from slidejoin import _core, isa
 from slidejoin.index import parse_index
 
-# An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("step", n) places in the order of keys.
+# An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("beyond", offset) the same of floats
+# without the sum itself, ("step", n) places in the order of keys.
 Bound: TypeAlias = tuple[str, int | float]
 Ranges: TypeAlias = Sequence[tuple[Bound, Bound]]
 
-_KINDS = {"none": 0, "sum": 1, "step": 2}
+_KINDS = {"none": 0, "sum": 1, "step": 2, "beyond": 3}
 
 
 def native_join(

@@ -10,10 +10,6 @@ from slidejoin.keys import BoundKey, BoundSpec
 from slidejoin.spec import GROUP, JoinSpec
 from slidejoin.window import Interval, Rows, Window, format_duration
 
-# Conjuncts that leave fewer candidates first: an index on them has the least to scan.
-_RANK = {"equal": 0, "band": 1, "bands": 1, "not_equal": 3}
-_COMPARISON_RANK = 2
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,10 +37,9 @@ def plan(bound: BoundSpec) -> Plan:
     A comparison such as ``less`` leaves half of a window as candidates, so it is indexed only where there is
     nothing better.
     """
-    keys = sorted(bound.keys, key=lambda key: _RANK.get(key.op, _COMPARISON_RANK))
+    keys = sorted(bound.keys, key=_rank)
     equalities = sum(key.op == "equal" for key in keys)
-    has_band = any(_RANK.get(key.op) == 1 for key in keys)
-    if has_band:
+    if any(key.is_band for key in keys):
         banded = "conjunct"
     elif isinstance(bound.spec.window, Interval):
         banded = "time"
@@ -53,6 +48,13 @@ def plan(bound: BoundSpec) -> Plan:
     else:
         equalities, banded = 0, "conjunct"
     return Plan(tuple(keys), equalities, banded, check_index(bound.spec.index))
+
+
+def _rank(key: BoundKey) -> int:
+    """Conjuncts that leave fewer candidates come first: an index on them has the least to scan."""
+    if key.is_band:
+        return 1
+    return {"equal": 0, "not_equal": 3}.get(key.op, 2)
 
 
 class Explanation:

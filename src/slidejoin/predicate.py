@@ -1,9 +1,12 @@
 """Predicates: which left and right tuples match, by their columns.
 
-Every function makes a :class:`Predicate`, a conjunction of one; ``&`` makes longer ones. Bounds are kept as
-exact fractions, so that equal descriptions are equal, hash alike and survive JSON. A float bound stands for
-the decimal number that it prints as: 0.3 is 3/10, also on decimal columns. Types are checked later, when a
-join binds its predicate to the columns of two schemas.
+Every function makes a :class:`Predicate` of one condition; ``&`` combines predicates. Bounds are kept as
+exact fractions, so that equal descriptions are equal, have equal hashes and survive JSON. A float bound
+stands for the decimal number that it prints as: 0.3 is 3/10, also on decimal columns. Types are checked
+later, when a join binds its predicate to the columns of two schemas.
+
+Bounds and offsets are added to the left column, in every condition: ``band`` is
+``left + lower <= right <= left + upper``, ``less`` is ``left + offset < right``.
 """
 
 import re
@@ -21,21 +24,26 @@ from slidejoin.window import format_duration, parse_duration
 
 Bound: TypeAlias = int | float | Fraction | Decimal | str | timedelta | np.timedelta64
 
-COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+Range: TypeAlias = tuple[Fraction | None, Fraction | None]
+
+_UPWARDS = ("less", "less_equal")  # the offset is the lower end of a half line
+_DOWNWARDS = ("greater", "greater_equal")  # it is the upper end
+COMPARISONS = ("equal", "not_equal", *_UPWARDS, *_DOWNWARDS)
 
 
 @dataclass(frozen=True, repr=False)
 class Conjunct:
     """One condition on a left and a right column.
 
-    ``ranges`` holds the (lower, upper) bounds on right - left of ``band`` and ``bands``; they count
-    nanoseconds where they were given as durations (``timed``).
+    ``ranges`` holds the (lower, upper) bounds on right - left of ``band`` and ``bands``, and of a comparison
+    with an offset; ``None`` is an open end. They are in nanoseconds if they were given as durations
+    (``timed``).
     """
 
     op: str
     left: str
     right: str
-    ranges: tuple[tuple[Fraction, Fraction], ...] = ()
+    ranges: tuple[Range, ...] = ()
     timed: bool = False
 
     def __repr__(self) -> str:
@@ -43,9 +51,16 @@ class Conjunct:
         ranges = [(self._literal(lower), self._literal(upper)) for lower, upper in self.ranges]
         if self.op == "bands":
             parts.append(f"ranges=[{', '.join(f'({lower}, {upper})' for lower, upper in ranges)}]")
-        elif self.op == "band":
-            (lower, upper), (low_text, high_text) = self.ranges[0], ranges[0]
-            parts.append(f"within={high_text}" if lower == -upper else f"lower={low_text}, upper={high_text}")
+        elif self.op in COMPARISONS:
+            parts += [f"offset={bound}" for pair in ranges for bound in pair if bound is not None]
+        else:
+            ((lower, upper),), ((low, high),) = self.ranges, ranges
+            if lower is not None and upper == -lower:
+                parts.append(f"within={high}")
+            else:
+                parts += [
+                    f"{name}={end}" for name, end in (("lower", low), ("upper", high)) if end is not None
+                ]
         return f"{self.op}({', '.join(parts)})"
 
     def to_json(self) -> dict[str, Any]:
@@ -53,10 +68,12 @@ class Conjunct:
         data: dict[str, Any] = {"op": self.op, "left": self.left, "right": self.right}
         if self.ranges:
             write = format_duration if self.timed else str
-            data["ranges"] = [[write(lower), write(upper)] for lower, upper in self.ranges]
+            data["ranges"] = [[None if end is None else write(end) for end in pair] for pair in self.ranges]
         return data
 
-    def _literal(self, bound: Fraction) -> str:
+    def _literal(self, bound: Fraction | None) -> str | None:
+        if bound is None:
+            return None
         return repr(format_duration(bound)) if self.timed else _number_literal(bound)
 
 
@@ -123,7 +140,7 @@ def band(
         The band from ``-within`` to ``within``. Numbers for numeric columns, durations (``"5s"`` or a
         timedelta) for columns of times.
     lower, upper : number, str or timedelta, optional
-        The bounds on right - left, where they are not symmetric.
+        The bounds on right - left, where they are not symmetric. One alone leaves the other end open.
 
     Examples
     --------
@@ -132,6 +149,8 @@ def band(
     band('price', within=0.5)
     >>> sj.band("x", "y", lower=-3, upper=10)
     band('x', 'y', lower=-3, upper=10)
+    >>> sj.band("x", lower=5)  # left + 5 <= right
+    band('x', lower=5)
     """
     if isinstance(right, int | float):
         raise SpecError(f"band right is {right!r}; did you mean band({left!r}, within={right!r})?")
@@ -142,13 +161,16 @@ def band(
         if reach < 0:
             raise SpecError(f"band within {within} is negative; expected a distance of 0 or more")
         return _predicate("band", left, right, ((-reach, reach),), timed)
-    if lower is None or upper is None:
-        have = "neither bound" if lower is upper else "lower alone" if upper is None else "upper alone"
-        raise SpecError(
-            f"band got {have}; give within=..., or lower=... and upper=... (less_equal and "
-            "greater_equal have one open end)"
-        )
-    low, high, timed = _range("band", lower, upper)
+    low: Fraction | None = None
+    high: Fraction | None = None
+    if lower is not None and upper is not None:
+        low, high, timed = _range("band", lower, upper)
+    elif lower is not None:
+        low, timed = _exact("band lower", lower)
+    elif upper is not None:
+        high, timed = _exact("band upper", upper)
+    else:
+        raise SpecError("band got no bound; give within=..., lower=..., upper=... or both of them")
     return _predicate("band", left, right, ((low, high),), timed)
 
 
@@ -201,31 +223,53 @@ def not_equal(left: str, right: str | None = None) -> Predicate:
     return _predicate("not_equal", left, right)
 
 
-def less(left: str, right: str | None = None) -> Predicate:
-    """Match ``left < right``."""
-    return _predicate("less", left, right)
+def less(left: str, right: str | None = None, *, offset: Bound = 0) -> Predicate:
+    """Match ``left + offset < right``.
+
+    Parameters
+    ----------
+    left, right : str
+        Names of the columns; the right one is the left one's unless given.
+    offset : number, str or timedelta
+        What is added to the left column: a number for numeric columns, a duration (``"5s"`` or a timedelta)
+        for columns of times.
+
+    Examples
+    --------
+    >>> import slidejoin as sj
+    >>> sj.less("bid", "ask", offset=0.5)  # bid + 0.5 < ask
+    less('bid', 'ask', offset=0.5)
+    """
+    return _comparison("less", left, right, offset)
 
 
-def less_equal(left: str, right: str | None = None) -> Predicate:
-    """Match ``left <= right``."""
-    return _predicate("less_equal", left, right)
+def less_equal(left: str, right: str | None = None, *, offset: Bound = 0) -> Predicate:
+    """Match ``left + offset <= right``; see :func:`less`."""
+    return _comparison("less_equal", left, right, offset)
 
 
-def greater(left: str, right: str | None = None) -> Predicate:
-    """Match ``left > right``."""
-    return _predicate("greater", left, right)
+def greater(left: str, right: str | None = None, *, offset: Bound = 0) -> Predicate:
+    """Match ``left + offset > right``; see :func:`less`."""
+    return _comparison("greater", left, right, offset)
 
 
-def greater_equal(left: str, right: str | None = None) -> Predicate:
-    """Match ``left >= right``."""
-    return _predicate("greater_equal", left, right)
+def greater_equal(left: str, right: str | None = None, *, offset: Bound = 0) -> Predicate:
+    """Match ``left + offset >= right``; see :func:`less`."""
+    return _comparison("greater_equal", left, right, offset)
+
+
+def _comparison(op: str, left: str, right: str | None, offset: Bound) -> Predicate:
+    exact, timed = _exact(f"{op} offset", offset)
+    if not exact:
+        return _predicate(op, left, right)
+    return _predicate(op, left, right, ((exact, None) if op in _UPWARDS else (None, exact),), timed)
 
 
 def _predicate(
     op: str,
     left: str,
     right: str | None,
-    ranges: tuple[tuple[Fraction, Fraction], ...] = (),
+    ranges: tuple[Range, ...] = (),
     timed: bool = False,
 ) -> Predicate:
     right = left if right is None else right
@@ -289,14 +333,19 @@ def _from_json(data: Mapping[str, Any]) -> Predicate:
     op, left, right = data["op"], data["left"], data["right"]
     if op in COMPARISONS and len(data) == 3:
         return _predicate(op, left, right)
-    if op not in ("band", "bands") or len(data) != 4:
+    if op not in ("band", "bands", *_UPWARDS, *_DOWNWARDS) or len(data) != 4:
         raise SpecError(f"unknown condition {op!r} or parts of it")
-    ranges = [(_bound_from_json(lower), _bound_from_json(upper)) for lower, upper in data["ranges"]]
+    ranges: Any = [(_bound_from_json(lower), _bound_from_json(upper)) for lower, upper in data["ranges"]]
     if op == "bands":
         return bands(left, right, ranges=ranges)
     ((lower, upper),) = ranges
-    return band(left, right, lower=lower, upper=upper)
+    if op == "band":
+        return band(left, right, lower=lower, upper=upper)
+    offset, other = (lower, upper) if op in _UPWARDS else (upper, lower)
+    if other is not None:
+        raise SpecError(f"{op} has two ends")
+    return _comparison(op, left, right, offset)
 
 
-def _bound_from_json(text: str) -> Bound:
-    return Fraction(text) if re.fullmatch("-?[0-9]+(/[0-9]+)?", text) else text
+def _bound_from_json(text: str | None) -> Bound | None:
+    return Fraction(text) if text is not None and re.fullmatch("-?[0-9]+(/[0-9]+)?", text) else text

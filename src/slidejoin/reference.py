@@ -67,11 +67,12 @@ def to_float32(value: float) -> float:
     return ctypes.c_float(value).value
 
 
-def band(lower: Bound, upper: Bound, kind: Kind = "int") -> Predicate:
+def band(lower: Bound | None, upper: Bound | None, kind: Kind = "int") -> Predicate:
     """Match `left + lower <= right <= left + upper`, the sums in the type of the keys.
 
     Integer sums are exact, so a sum outside the type's range meets no right key. Fractional
     bounds on integers shrink to the integers inside them. Float sums are rounded as the type does.
+    `None` is an open end.
 
     Examples
     --------
@@ -80,6 +81,12 @@ def band(lower: Bound, upper: Bound, kind: Kind = "int") -> Predicate:
     >>> band(-0.3, 0.3, "float64")(0.1, 0.4)
     True
     """
+    if lower is None or upper is None:
+        ends = [less_equal(lower, kind)] if lower is not None else []
+        ends += [greater_equal(upper, kind)] if upper is not None else []
+        if not ends:
+            raise ValueError("band without bounds; give one at least")
+        return ends[0]
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise ValueError(f"band [{lower}, {upper}]; bounds are finite numbers")
     if lower > upper:
@@ -113,24 +120,45 @@ def not_equal() -> Predicate:
     return operator.ne
 
 
-def less() -> Predicate:
-    """Match `left < right`."""
-    return operator.lt
+def less(offset: Bound = 0, kind: Kind = "int") -> Predicate:
+    """Match `left + offset < right`, the sum in the type of the keys.
+
+    Examples
+    --------
+    >>> less(5)(10, 15), less(Fraction(9, 2))(10, 15), less(0.3, "float64")(0.1, 0.4)
+    (False, True, False)
+    """
+    return _compared(operator.lt, offset, kind)
 
 
-def less_equal() -> Predicate:
-    """Match `left <= right`."""
-    return operator.le
+def less_equal(offset: Bound = 0, kind: Kind = "int") -> Predicate:
+    """Match `left + offset <= right`, the sum in the type of the keys."""
+    return _compared(operator.le, offset, kind)
 
 
-def greater() -> Predicate:
-    """Match `left > right`."""
-    return operator.gt
+def greater(offset: Bound = 0, kind: Kind = "int") -> Predicate:
+    """Match `left + offset > right`, the sum in the type of the keys."""
+    return _compared(operator.gt, offset, kind)
 
 
-def greater_equal() -> Predicate:
-    """Match `left >= right`."""
-    return operator.ge
+def greater_equal(offset: Bound = 0, kind: Kind = "int") -> Predicate:
+    """Match `left + offset >= right`, the sum in the type of the keys."""
+    return _compared(operator.ge, offset, kind)
+
+
+def _compared(compare: Predicate, offset: Bound, kind: Kind) -> Predicate:
+    if not math.isfinite(offset):
+        raise ValueError(f"offset {offset}; it is a finite number")
+    if offset == 0:
+        return compare
+    if kind == "int":
+        exact = Fraction(offset)
+        return lambda left, right: compare(left + exact, right)
+    rounded = to_float32 if kind == "float32" else float
+    step = rounded(float(offset))
+    if not math.isfinite(step):
+        raise ValueError(f"offset {offset} is infinite as {kind}; use a smaller one")
+    return lambda left, right: compare(rounded(left + step), right)
 
 
 def all_of(*predicates: Predicate) -> Predicate:

@@ -258,7 +258,7 @@ def check_bounds(lower: Number, upper: Number, dtype: np.dtype[Any]) -> tuple[in
         raise SpecError(f"band lower {lower} > upper {upper}; bounds are on right - left, swap them")
     if dtype.kind != "f":
         return math.ceil(lower), math.floor(upper)
-    return _rounded("lower", lower, dtype), _rounded("upper", upper, dtype)
+    return round_bound("lower", lower, dtype), round_bound("upper", upper, dtype)
 
 
 def _number(name: str, bound: Any) -> Number:
@@ -277,7 +277,8 @@ def _number(name: str, bound: Any) -> Number:
     return bound
 
 
-def _rounded(name: str, bound: Number, dtype: np.dtype[Any]) -> float:
+def round_bound(name: str, bound: Number, dtype: np.dtype[Any]) -> float:
+    """A bound rounded to a float type; raises SpecError if it is infinite there."""
     try:
         with np.errstate(over="ignore"):
             rounded = float(dtype.type(float(bound)))

@@ -54,11 +54,19 @@ def float_band(lower, upper, kind):
     return On(reference.band(lower, upper, kind), sql, (sql_type,))
 
 
-def compared(name, sign, sql_type):
-    sql = f"l.k0 {sign} r.k0"
-    if sql_type in ("DOUBLE", "FLOAT"):
+def compared(name, sign, sql_type, *offset):
+    """A comparison, with what is added to the left key: exactly, or as floats do."""
+    kind = {"DOUBLE": "float64", "FLOAT": "float32"}.get(sql_type, "int")
+    type_ = "DECIMAL(38, 3)" if kind == "int" else sql_type
+    left, right = ("l.k0", "r.k0") if not offset else (f"CAST({side}.k0 AS {type_})" for side in "lr")
+    added = "".join(f" + CAST('{bound!r}' AS {type_})" for bound in offset)
+    sql = f"{left}{added} {sign} {right}"
+    if kind != "int":
         sql += " AND NOT isnan(l.k0) AND NOT isnan(r.k0)"
-    return On(getattr(reference, name)(), sql, (sql_type,))
+    given = [Fraction(str(bound)) if kind == "int" else bound for bound in offset]
+    return On(
+        getattr(reference, name)(*given, kind) if given else getattr(reference, name)(), sql, (sql_type,)
+    )
 
 
 COMPARISONS = {
@@ -354,6 +362,37 @@ def test_comparisons(database, name, sql_type, how):
     arrivals = arrivals_of(random.Random(3), 60, lambda g: g.choice(keys), window)
     on = compared(name, COMPARISONS[name], sql_type)
     assert check(database, arrivals, on, window, how) > 10
+
+
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal"])
+@pytest.mark.parametrize("sql_type", ["BIGINT", "DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("offset", [2, -3, 0.3, -2.5])
+def test_comparisons_with_an_offset(database, name, sql_type, offset):
+    rounded = {"BIGINT": int, "DOUBLE": float, "FLOAT": reference.to_float32}[sql_type]
+    special = (None, -(2**63), 2**63 - 1) if sql_type == "BIGINT" else SPECIAL_FLOATS
+
+    def key(generator):
+        if generator.random() < 0.2:
+            return generator.choice(special)
+        return rounded(generator.randrange(-40, 40) / (1 if sql_type == "BIGINT" else 10))
+
+    arrivals = arrivals_of(random.Random(5), 80, key, Rows(60, 60))
+    on = compared(name, COMPARISONS[name], sql_type, offset)
+    assert check(database, arrivals, on, Rows(60, 60), "full") > 50
+
+
+@pytest.mark.parametrize("kind", ["int", "float64"])
+def test_a_band_with_one_bound_is_a_comparison_with_an_offset(kind):
+    keys = [-4, -1, 0, 2, 3, 7] if kind == "int" else [0.1, 0.3, 0.4, -0.2, math.inf, -math.inf]
+    for bound in (3, 0.3, -0.3):
+        for left in keys:
+            for right in keys:
+                both = reference.band(bound, None, kind), reference.less_equal(bound, kind)
+                assert both[0](left, right) == both[1](left, right)
+                both = reference.band(None, bound, kind), reference.greater_equal(bound, kind)
+                assert both[0](left, right) == both[1](left, right)
+    with pytest.raises(ValueError, match="band without bounds"):
+        reference.band(None, None)
 
 
 def test_union_of_bands(database):

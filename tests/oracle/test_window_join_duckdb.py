@@ -62,16 +62,18 @@ def number(kind, side, name):
 
 def sql_of(condition, i):
     kind = condition.columns
-    if condition.op not in ("band", "bands"):
-        parts = [f"l.lk{i} {SIGNS[condition.op]} r.rk{i}"]
-    else:
-        left, right = number(kind, 0, f"l.lk{i}"), number(kind, 1, f"r.rk{i}")
-        ranges = []
-        for lower, upper in condition.ranges:
-            low, high = literal(kind, lower, math.ceil), literal(kind, upper, math.floor)
-            ranges.append(f"{right} >= {left} + {low} AND {right} <= {left} + {high}")
-        parts = [f"({' OR '.join(ranges)})"]
-    return " AND ".join(parts)
+    if not condition.ranges:
+        return f"l.lk{i} {SIGNS[condition.op]} r.rk{i}"
+    left, right = number(kind, 0, f"l.lk{i}"), number(kind, 1, f"r.rk{i}")
+    if condition.op in SIGNS:  # an offset: the whole numbers on the side of a match are the same
+        whole = math.floor if condition.op in ("less", "greater_equal") else math.ceil
+        return f"{left} + {literal(kind, condition.offset, whole)} {SIGNS[condition.op]} {right}"
+    ranges = []
+    for lower, upper in condition.ranges:
+        ends = [] if lower is None else [f"{right} >= {left} + {literal(kind, lower, math.ceil)}"]
+        ends += [] if upper is None else [f"{right} <= {left} + {literal(kind, upper, math.floor)}"]
+        ranges.append(" AND ".join(ends))
+    return f"({' OR '.join(ranges)})"
 
 
 def literal(kind, bound, whole):
@@ -299,6 +301,17 @@ def test_comparisons(database, op, name):
     spec = Spec((Condition(op, name),), ALL, one_name=False)
     rows = stream([INPUTS[name]], 2000 if op == "equal" else 150, op)
     assert check(database, spec, rows, splits=range(50, len(rows), 501), with_reference=len(rows) < 200) > 3
+
+
+@pytest.mark.parametrize("name", BANDED)
+@pytest.mark.parametrize("op", ["band lower", "band upper", "less", "less_equal", "greater", "greater_equal"])
+def test_half_lines(database, op, name):
+    """Bands with one bound, and comparisons with an offset."""
+    low, high = narrow(name)
+    half = (high, None) if op in ("band lower", "less", "less_equal") else (None, low)
+    spec = Spec((Condition(op.split()[0], name, (half,)),), ALL, one_name=False)
+    rows = stream([INPUTS[name]], 150, op)
+    assert check(database, spec, rows, splits=range(50, len(rows), 51), with_reference=True) > 3
 
 
 @pytest.mark.parametrize("name", ["int64", "float64", "us", "decimal"])

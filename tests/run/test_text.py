@@ -19,6 +19,8 @@ from slidejoin.run.text import EXAMPLES, parse_condition, parse_window
         ("band('price', within=0.5)", sj.band("price", within=0.5)),
         ("band('x', 'y', lower=-3, upper=10)", sj.band("x", "y", lower=-3, upper=10)),
         ("band('ts', within='250ms')", sj.band("ts", within="250ms")),
+        ("band('x', lower=-3)", sj.band("x", lower=-3)),
+        ("greater_equal('x', 'y', offset='5s')", sj.greater_equal("x", "y", offset="5s")),
         ("bands('a', 'b', ranges=[(-5, 5), (20, 35)])", sj.bands("a", "b", ranges=[(-5, 5), (20, 35)])),
         ("equal('symbol')", sj.equal("symbol")),
         ("not_equal('a', 'b')", sj.not_equal("a", "b")),

@@ -5,10 +5,11 @@ predicate means on the native numbers of that type: ranges of right keys for a l
 types is raised here, before the first row; what only a value can tell is raised by ``extract``, before any
 row of its batch is used.
 
-``types`` says what compares with what, ``columns`` reads Arrow memory, ``time`` binds the timestamps of a
+``types`` says what compares with what, ``extract`` reads Arrow memory, ``time`` binds the timestamps of a
 window.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +25,7 @@ from slidejoin.keys.time import BoundTime, bind_time
 from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
 from slidejoin.native import Bound
 from slidejoin.predicate import Conjunct
-from slidejoin.spec import JoinSpec, check_bounds
+from slidejoin.spec import JoinSpec, round_bound
 from slidejoin.window import Rows, format_duration
 
 __all__ = ["Bound", "BoundKey", "BoundSpec", "BoundTime", "bind", "bind_time"]
@@ -73,6 +74,11 @@ class BoundKey:
     common: pa.DataType
     ranges: Ranges
     verify: str | None
+
+    @property
+    def is_band(self) -> bool:
+        """Whether it is a band, or several, of which no end is open."""
+        return self.op in ("band", "bands") and _OPEN not in self.ranges[0]
 
     def extract(self, table: pa.Table, side: int) -> tuple[NDArray[Any], Mask]:
         """The keys of a batch, contiguous, and where they are null (``None``: nowhere).
@@ -145,20 +151,20 @@ def _bind_key(conjunct: Conjunct, left: pa.DataType, right: pa.DataType) -> Boun
         verify = conjunct.op
         ranges = COMPARISONS["equal"] if verify == "equal" else ((_OPEN, _OPEN),)
     elif conjunct.ranges:
-        ranges = _band_ranges(conjunct, pair, common, key)
+        ranges = _sum_ranges(conjunct, pair, common, key)
     else:
         ranges = COMPARISONS[conjunct.op]
     return BoundKey(conjunct.left, conjunct.right, conjunct.op, key, common, ranges, verify)
 
 
-def _band_ranges(conjunct: Conjunct, pair: str, common: pa.DataType, key: np.dtype[Any]) -> Ranges:
-    """The bands of a conjunct in the key's type: sorted, without empty ones, those that meet made one."""
+def _sum_ranges(conjunct: Conjunct, pair: str, common: pa.DataType, key: np.dtype[Any]) -> Ranges:
+    """The ranges of a conjunct in the key's type: sorted, without empty ones, those that meet merged."""
     kind = family(common)
     if kind == "boolean":
         raise SchemaError(
-            f"{conjunct.op} on {pair}: booleans have no distance; use equal, less and their like"
+            f"{conjunct.op} on {pair}: booleans have no distance; use equal, or less without an offset"
         )
-    sample = conjunct.ranges[0][1]
+    sample = next(bound for bound in reversed(conjunct.ranges[0]) if bound is not None)
     if kind in TIMED and not conjunct.timed:
         raise SchemaError(
             f"{conjunct.op} on {pair}: the bound {sample} is a plain number; "
@@ -170,21 +176,35 @@ def _band_ranges(conjunct: Conjunct, pair: str, common: pa.DataType, key: np.dty
             "give a plain number"
         )
     unit = Fraction(1) if kind == "float" else key_tick(common)
+    strict = conjunct.op in ("less", "greater")
     try:
-        pairs = [check_bounds(lower / unit, upper / unit, key) for lower, upper in conjunct.ranges]
+        ranges = [
+            (_end("lower", lower, unit, key, strict), _end("upper", upper, unit, key, strict))
+            for lower, upper in conjunct.ranges
+        ]
     except SpecError as error:
         raise SpecError(f"{conjunct.op} on {pair}: {error}") from None
-    return tuple((("sum", lower), ("sum", upper)) for lower, upper in _merged(pairs, kind != "float"))
+    return tuple(ranges) if len(ranges) == 1 else _merged(ranges, kind != "float")
 
 
-def _merged(
-    pairs: Sequence[tuple[int | float, int | float]], whole: bool
-) -> list[tuple[int | float, int | float]]:
+def _end(name: str, bound: Fraction | None, unit: Fraction, key: np.dtype[Any], strict: bool) -> Bound:
+    """The lower or upper end of a range: a float, or the last whole number inside."""
+    if bound is None:
+        return _OPEN
+    if key.kind == "f":
+        return "beyond" if strict else "sum", round_bound(name, bound, key)
+    sign = 1 if name == "lower" else -1
+    exact = sign * bound / unit
+    return "sum", sign * (math.floor(exact) + 1 if strict else math.ceil(exact))
+
+
+def _merged(ranges: Sequence[tuple[Bound, Bound]], whole: bool) -> Ranges:
     """Closed ranges in rising order, each number in one of them; at least one, if only an empty one."""
+    pairs = [(lower[1], upper[1]) for lower, upper in ranges]
     merged: list[tuple[int | float, int | float]] = []
-    for lower, upper in sorted(pair for pair in pairs if pair[0] <= pair[1]):
-        if merged and lower <= merged[-1][1] + whole:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], upper))
+    for low, high in sorted(pair for pair in pairs if pair[0] <= pair[1]):
+        if merged and low <= merged[-1][1] + whole:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:
-            merged.append((lower, upper))
-    return merged or [pairs[0]]
+            merged.append((low, high))
+    return tuple((("sum", low), ("sum", high)) for low, high in merged or pairs[:1])

@@ -105,7 +105,7 @@ class Routing:
         self.groups = int(groups)
         self.home = home
         self._equal = [i for i, key in enumerate(bound.keys) if _is_equality(key)]
-        bands = [i for i, key in enumerate(bound.keys) if key.op in ("band", "bands")]
+        bands = [i for i, key in enumerate(bound.keys) if key.is_band]
         self._banded = next((i for i in bands if i not in self._equal), None)
         self._cells = None if self._banded is None else _Cells(bound.keys[self._banded])
         kinds = ["hash"] * bool(self._equal) + ["cells"] * (self._cells is not None)
