@@ -1,17 +1,21 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-spark-oldest native-test mutants fuzz lint format stub bench peers setup clean
+.PHONY: run test test-long test-python test-floors test-spark-oldest python-test spark-test native-test mutants fuzz lint format stub bench peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
+EXTRAS := dev
 BIN := $(VENV)/bin
+# The core as the Python module has it, and join_peer.
+BUILD := $(if $(filter .venv,$(VENV)),build/release,$(VENV)/build)
 SOURCES := $(shell find core -name '*.hpp' -o -name '*.cpp') CMakeLists.txt
 # An editable install lists its modules: it is made anew when there are others.
 MODULES := $(VENV)/.modules-$(shell find src/slidejoin -name '*.py' | LC_ALL=C sort | cksum | tr ' ' -)
 NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# Instruction sets of the native tests: the portable one and the highest of this processor, or of SLIDEJOIN_ISA.
-LEVELS = $(shell $(BIN)/python -c "from slidejoin.isa import current; print({'avx2': '0,1', 'avx512': '0,2'}.get(current(), 0))")
+# Instruction sets that are built here: the portable one and the highest of this processor. A wheel has all.
+LEVELS ?= native
+PYTEST := $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 SPARK_OLDEST := build/pyspark-4.0
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
@@ -19,12 +23,36 @@ run: setup
 	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || { echo "make run needs Java 17 or newer: install a JRE, such as openjdk-17-jre-headless; or run $(BIN)/slidejoin demo --engine embedded"; exit 1; }
 	$(BIN)/slidejoin demo
 
-test: setup lint native-test
-	$(BIN)/pytest -rs -n $(JOBS) --dist worksteal
+# In parts with budgets, in seconds on two cores with nothing else to do; a part that outgrows its budget moves
+# something to test-long. `tools/part.sh report` tells how long each took.
+PART := @tools/part.sh
+test:
+	$(PART) start
+	$(PART) build 210 $(MAKE) --no-print-directory setup peers
+	$(PART) lint 20 $(MAKE) --no-print-directory lint
+	$(PART) native 250 $(MAKE) --no-print-directory native-test
+	$(PART) python 210 $(MAKE) --no-print-directory python-test
+	$(PART) spark 150 $(MAKE) --no-print-directory spark-test
+	$(PART) report
 
-test-long: LEVELS := 0,1,2
-test-long: setup lint native-test
-	SLIDEJOIN_TESTS=long $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
+# All instruction sets, and 30 times as many random cases.
+test-long:
+	$(MAKE) LEVELS=0,1,2 -W CMakeLists.txt setup
+	SLIDEJOIN_TESTS=long $(MAKE) LEVELS=0,1,2 test
+
+python-test: setup
+	$(PYTEST) --ignore-glob='tests/*spark*'
+
+spark-test: setup
+	$(PYTEST) $(shell find tests -path '*spark*' -name 'test_*.py')
+
+# The Python and Spark suites in an environment of their own: of another Python (`make test-python
+# PYTHON=python3.13`), and with the oldest NumPy and pyarrow that are supported.
+test-python:
+	$(MAKE) VENV=build/python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])') EXTRAS=test python-test spark-test
+
+test-floors:
+	$(MAKE) VENV=build/floors EXTRAS="test floors" python-test spark-test
 
 # The oldest Spark that is supported; .venv has the newest. Only pyspark is another one, which leaves sockets to
 # the garbage collector.
@@ -52,12 +80,13 @@ mutants: setup
 FUZZ_CXX ?= clang++
 FUZZ_LEVEL ?= 0
 FUZZ_SECONDS ?= 60
-fuzz:
+fuzz: setup
 	@command -v $(FUZZ_CXX) >/dev/null || { echo "make fuzz needs clang with libFuzzer: install clang and libclang-rt-dev"; exit 1; }
 	mkdir -p build/fuzz/corpus
-	$(FUZZ_CXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-DSLIDEJOIN_LEVEL=$(FUZZ_LEVEL) core/tests/fuzz_index.cpp -o build/fuzz/index
-	build/fuzz/index -max_total_time=$(FUZZ_SECONDS) -max_len=512 -artifact_prefix=build/fuzz/ \
+	$(BIN)/cmake -S . -B build/fuzz $(CMAKE_FLAGS) -DSLIDEJOIN_TESTS=ON -DCMAKE_CXX_COMPILER=$(FUZZ_CXX) -DCMAKE_BUILD_TYPE=None \
+		-DCMAKE_CXX_FLAGS="-O1 -g" -DSLIDEJOIN_SANITIZE=fuzzer-no-link,address,undefined -DSLIDEJOIN_LEVELS=0,$(FUZZ_LEVEL) >/dev/null
+	$(BIN)/cmake --build build/fuzz -j $(JOBS) --target fuzz_index
+	build/fuzz/core/tests/fuzz_index -max_total_time=$(FUZZ_SECONDS) -max_len=512 -artifact_prefix=build/fuzz/ \
 		build/fuzz/corpus core/tests/corpus
 
 lint: setup
@@ -85,8 +114,8 @@ bench: setup peers
 # The program that measures other libraries, linked with the core of the Python module; without Abseil where it
 # is missing.
 peers: setup
-	$(BIN)/cmake -B build/release -DSLIDEJOIN_PEERS=ON >/dev/null
-	$(BIN)/cmake --build build/release -j $(JOBS) --target join_peer
+	$(BIN)/cmake -B $(BUILD) -DSLIDEJOIN_PEERS=ON >/dev/null
+	$(BIN)/cmake --build $(BUILD) -j $(JOBS) --target join_peer
 
 setup: $(VENV)/.built
 
@@ -100,7 +129,7 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml tools/requirements.py
-	$(PYTHON) tools/requirements.py build dev > $(VENV)/requirements.txt
+	$(PYTHON) tools/requirements.py build $(EXTRAS) > $(VENV)/requirements.txt
 	$(BIN)/pip install -q --disable-pip-version-check -r $(VENV)/requirements.txt
 	touch $@
 
@@ -110,7 +139,8 @@ $(MODULES): $(VENV)/.created
 	touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(MODULES) $(SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps --config-settings=build-dir=build/release -e .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps \
+		--config-settings=build-dir=$(BUILD) --config-settings=cmake.define.SLIDEJOIN_LEVELS=$(LEVELS) -e .
 	touch $@
 
 clean:

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "processor.hpp"
 #include "table_join.hpp"
 
 namespace slidejoin {
@@ -39,24 +40,14 @@ const char* name(Level level) {
     return "unknown";
 }
 
-#if defined(SLIDEJOIN_AVX2) || defined(SLIDEJOIN_AVX512)
-static bool has_avx2() {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-}
-#endif
-
 bool supported(Level level) {
-#if defined(SLIDEJOIN_AVX2)
-    if (level == Level::avx2) return has_avx2();
+#if !defined(SLIDEJOIN_AVX2)
+    if (level == Level::avx2) return false;
 #endif
-#if defined(SLIDEJOIN_AVX512)
-    if (level == Level::avx512)
-        return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512cd");
+#if !defined(SLIDEJOIN_AVX512)
+    if (level == Level::avx512) return false;
 #endif
-    return level == Level::portable;
+    return processor_has(static_cast<int>(level));
 }
 
 std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {

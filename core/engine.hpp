@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "catalog.hpp"
+
 namespace slidejoin {
 
 enum class Level { portable = 0, avx2 = 1, avx512 = 2 };
@@ -18,19 +20,6 @@ const char* name(Level level);
 bool supported(Level level);  // compiled in, and this processor can run it
 
 enum class KeyType { int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64 };
-enum class IndexKind {
-    nested_loop,
-    b_tree,
-    b_chain,
-    ib_chain,
-    im_tree,
-    pim_tree,
-    rap_table,
-    wib_tree,
-    bi_sort,
-    bucket_tree,
-    sorted_run
-};
 enum class WindowKind { rows, time, event };
 
 struct WindowSpec {
@@ -74,19 +63,6 @@ enum class Banded { none, conjunct, time };
 struct IndexedSpec {
     std::uint32_t equalities = 0;
     Banded band = Banded::conjunct;
-};
-
-// Parameters of the indexes; each reads its own (docs/indexes.md). All decide speed, never results.
-struct IndexOptions {
-    std::uint32_t chain_length = 2;  // L, b-chain and ib-chain: sub-indexes of a window, with the active one
-    double merge_ratio = 0.125;      // m, im-tree and pim-tree: share of the window that is mutable
-    std::uint32_t insertion_depth = 0;  // D_I, pim-tree: level of the immutable tree where sub-trees hang; 0
-                                        // goes by size: the deepest at which they come to fill half a leaf
-    std::uint32_t subwindows = 0;  // rap-table, wib-tree, bi-sort: of a window; 0 is what suits the index
-    std::uint32_t partitions = 0;  // P, the same: of a subwindow; 0 goes by its size
-    double slack = 1.25;           // sigma, rap-table and wib-tree: room of a partition over its even share
-    std::uint32_t least = 1024;    // entries of a subwindow or a merge at least, however small the window
-    std::uint32_t buffer = 0;      // bi-sort: entries of the insertion buffer; 0 goes by the subwindow's size
 };
 
 struct JoinSpec {

@@ -1,7 +1,7 @@
 """Streams that judge indexes: long against their windows, of every kind of keys, with their exact results.
 
-The core makes subwindows and merges of 1024 entries at least, so windows hold some thousand tuples here and
-turn over several times. The reference would take hours for that; :func:`oracle` compares an arrival with its
+Windows hold some thousand tuples and turn over several times: with default parameters subwindows and merges
+have 1024 entries at least. The reference would take hours for that; :func:`oracle` compares an arrival with its
 whole window in one step of NumPy instead. ``property/test_indexes.py`` proves it equal to the reference on
 small streams.
 """
@@ -30,6 +30,7 @@ SMALL = {
     "partitions": 5,
     "slack": 1.1,
     "buffer": 8,
+    "min_entries": 16,
 }
 
 

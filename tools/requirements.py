@@ -16,11 +16,13 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 
 
 def requirements(name: str) -> list[str]:
-    """The requirements of an extra; ``build`` and ``runtime`` are the package's own."""
+    """The requirements of an extra; ``build`` is what compiles the core, ``floors`` the oldest of the others."""
     if name == "build":
         return [*PROJECT["build-system"]["requires"], "cmake>=3.25", "ninja"]
     found = list(PROJECT["project"]["dependencies"])
-    for requirement in EXTRAS[name] if name != "runtime" else []:
+    if name == "floors":
+        return [requirement.replace(">=", "==") + ".*" for requirement in found]
+    for requirement in EXTRAS[name]:
         extras = re.fullmatch(r"slidejoin\[(.+)\]", requirement)
         found += (
             [r for extra in extras[1].split(",") for r in requirements(extra)] if extras else [requirement]

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <charconv>
-#include <map>
+#include <cmath>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <variant>
 
 #include "structure.hpp"
 
@@ -44,64 +43,43 @@ class SlidejoinJoin final : public Structure {
                 {slidejoin::KeyType::int64,
                  {{bound(Workload::widened(workload.lower())), bound(Workload::widened(workload.upper()))}}}};
         else spec.on = {{slidejoin::KeyType::int32, {{bound(workload.lower()), bound(workload.upper())}}}};
-        spec.index = index_of(index);
-        spec.options = options_of(options);
+        const slidejoin::IndexEntry& entry = find(slidejoin::catalog(), index, "--index " + index);
+        spec.index = entry.kind;
+        spec.options = options_of(entry, options);
         spec.window.left = spec.window.right = workload.window;
         spec.group = group;
         spec.sorted = sorted;
         return spec;
     }
 
-    static slidejoin::IndexKind index_of(const std::string& name) {
-        using slidejoin::IndexKind;
-        static const std::map<std::string, IndexKind> kinds{
-            {"nested-loop", IndexKind::nested_loop}, {"b-tree", IndexKind::b_tree},
-            {"b-chain", IndexKind::b_chain},         {"ib-chain", IndexKind::ib_chain},
-            {"im-tree", IndexKind::im_tree},         {"pim-tree", IndexKind::pim_tree},
-            {"rap-table", IndexKind::rap_table},     {"wib-tree", IndexKind::wib_tree},
-            {"bi-sort", IndexKind::bi_sort},         {"bucket-tree", IndexKind::bucket_tree},
-            {"sorted-run", IndexKind::sorted_run}};
-        const auto found = kinds.find(name);
-        if (found != kinds.end()) return found->second;
-        throw std::invalid_argument("--index " + name + "; expected one of" + listed(kinds));
+    template <class Entries>
+    static const typename Entries::value_type& find(const Entries& entries, const std::string& name,
+                                                    const std::string& given) {
+        std::string known;
+        for (const auto& entry : entries) {
+            if (entry.name == name) return entry;
+            known += std::string(" ") + entry.name;
+        }
+        throw std::invalid_argument(given + "; expected one of" + known);
     }
 
-    // Their ranges are the caller's business: slidejoin.index has them.
-    static slidejoin::IndexOptions options_of(const std::string& text) {
+    // Values are not checked against their ranges, which slidejoin.index does.
+    static slidejoin::IndexOptions options_of(const slidejoin::IndexEntry& index, const std::string& text) {
         slidejoin::IndexOptions options;
-        const std::map<std::string, std::variant<std::uint32_t*, double*>> known{
-            {"chain_length", &options.chain_length},
-            {"merge_ratio", &options.merge_ratio},
-            {"insertion_depth", &options.insertion_depth},
-            {"subwindows", &options.subwindows},
-            {"partitions", &options.partitions},
-            {"slack", &options.slack},
-            {"buffer", &options.buffer}};
         std::istringstream parts(text);
         for (std::string part; std::getline(parts, part, ',');) {
             const std::size_t equals = part.find('=');
-            const auto option = known.find(part.substr(0, equals));
-            if (equals == std::string::npos || option == known.end())
-                throw std::invalid_argument("--options " + part + "; expected name=number, with one of" +
-                                            listed(known));
-            const std::string word = part.substr(equals + 1);
-            std::visit([&](auto* value) { read(part, word, *value); }, option->second);
+            const std::string given = "--options " + part;
+            const auto& parameter = find(index.parameters, part.substr(0, equals), given);
+            const std::string word = equals == std::string::npos ? "" : part.substr(equals + 1);
+            double value = 0;
+            const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+            if (error != std::errc() || end != word.data() + word.size() ||
+                (parameter.whole && value != std::floor(value)))
+                throw std::invalid_argument(given + "; expected NAME=NUMBER");
+            parameter.set(options, value);
         }
         return options;
-    }
-
-    template <class Number>
-    static void read(const std::string& part, const std::string& word, Number& value) {
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-        if (error != std::errc() || end != word.data() + word.size())
-            throw std::invalid_argument("--options " + part + "; expected a number");
-    }
-
-    template <class Map>
-    static std::string listed(const Map& names) {
-        std::string text;
-        for (const auto& [name, _] : names) text += " " + name;
-        return text;
     }
 
     // The named instruction set, or with "best" the fastest one of this processor.

@@ -61,8 +61,11 @@ class NativeJoin {
         spec.finals[0] = std::get<0>(finals);
         spec.finals[1] = std::get<1>(finals);
         spec.automatic = index == "auto";
-        if (!spec.automatic) spec.index = find(kIndexes, index).kind;
-        for (const auto& [option, value] : options) find(kOptions, option).set(spec.options, value);
+        if (!spec.automatic) {
+            const IndexEntry& entry = find(catalog(), index);
+            spec.index = entry.kind;
+            for (const auto& [name, value] : options) find(entry.parameters, name).set(spec.options, value);
+        }
         spec.window.kind = find(kWindows, window).kind;
         spec.window.left = left;
         spec.window.right = right;
@@ -229,9 +232,7 @@ class NativeJoin {
     nb::tuple index() {
         const Turn turn(*this);
         const IndexInUse used = engine_->index();
-        for (const IndexName& each : kIndexes)
-            if (each.kind == used.kind) return nb::make_tuple(each.name, used.why, used.changes);
-        throw nb::value_error("an index without a name");
+        return nb::make_tuple(catalog()[static_cast<std::size_t>(used.kind)].name, used.why, used.changes);
     }
 
     nb::dict stats() {

@@ -93,11 +93,21 @@ nb::tuple merge(const std::vector<std::tuple<Numbers, int, std::size_t>>& given)
     return nb::make_tuple(sides, places[0], places[1]);
 }
 
-template <class Names>
-std::vector<std::string> names_of(const Names& entries) {
-    std::vector<std::string> names;
-    for (auto& entry : entries) names.emplace_back(entry.name);
-    return names;
+nb::dict indexes() {
+    nb::dict all;
+    for (const IndexEntry& entry : catalog()) {
+        nb::list parameters;
+        for (const Parameter& each : entry.parameters) {
+            const auto number = [&](double value) -> nb::object {
+                return each.whole ? nb::object(nb::int_(static_cast<std::int64_t>(value)))
+                                  : nb::object(nb::float_(value));
+            };
+            parameters.append(nb::make_tuple(each.name, number(each.initial), number(each.least),
+                                             number(each.most), each.meaning));
+        }
+        all[entry.name.c_str()] = parameters;
+    }
+    return all;
 }
 
 }  // namespace
@@ -114,7 +124,9 @@ NB_MODULE(_core, m) {
             return names;
         },
         "Instruction sets that this processor can run, slowest first.");
-    m.def("indexes", [] { return names_of(kIndexes); }, "Names of the indexes.");
+    m.def("indexes", &indexes,
+          nb::sig("def indexes() -> dict[str, list[tuple[str, float, float, float, str]]]"),
+          "The indexes, each with its parameters: name, default, least, most, meaning.");
     m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
           nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
           "A 64-bit hash of each value, the same on every machine.");

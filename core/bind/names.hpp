@@ -32,36 +32,6 @@ const KeyName kKeys[] = {
     {"float64", KeyType::float64, nb::dtype<double>()},
 };
 
-struct IndexName {
-    const char* name;
-    IndexKind kind;
-};
-
-const IndexName kIndexes[] = {
-    {"nested-loop", IndexKind::nested_loop}, {"b-tree", IndexKind::b_tree},
-    {"b-chain", IndexKind::b_chain},         {"ib-chain", IndexKind::ib_chain},
-    {"im-tree", IndexKind::im_tree},         {"pim-tree", IndexKind::pim_tree},
-    {"rap-table", IndexKind::rap_table},     {"wib-tree", IndexKind::wib_tree},
-    {"bi-sort", IndexKind::bi_sort},         {"bucket-tree", IndexKind::bucket_tree},
-    {"sorted-run", IndexKind::sorted_run},
-};
-
-// Parameters of the indexes; their ranges are checked in Python.
-struct OptionName {
-    const char* name;
-    void (*set)(IndexOptions& options, double value);
-};
-
-const OptionName kOptions[] = {
-    {"chain_length", [](IndexOptions& o, double v) { o.chain_length = static_cast<std::uint32_t>(v); }},
-    {"merge_ratio", [](IndexOptions& o, double v) { o.merge_ratio = v; }},
-    {"insertion_depth", [](IndexOptions& o, double v) { o.insertion_depth = static_cast<std::uint32_t>(v); }},
-    {"subwindows", [](IndexOptions& o, double v) { o.subwindows = static_cast<std::uint32_t>(v); }},
-    {"partitions", [](IndexOptions& o, double v) { o.partitions = static_cast<std::uint32_t>(v); }},
-    {"slack", [](IndexOptions& o, double v) { o.slack = v; }},
-    {"buffer", [](IndexOptions& o, double v) { o.buffer = static_cast<std::uint32_t>(v); }},
-};
-
 struct WindowName {
     const char* name;
     WindowKind kind;

@@ -169,7 +169,7 @@ class BiSort : public SubwindowIndex<Key, SortedPart<Key>> {
     static std::uint64_t largest_group(std::uint64_t live) { return live / 2; }
 
     explicit BiSort(const IndexOptions& options = {})
-        : SubwindowIndex<Key, SortedPart<Key>>(options, options.subwindows ? options.subwindows : 8) {}
+        : SubwindowIndex<Key, SortedPart<Key>>(options, options.sorted_subwindows) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -49,7 +49,7 @@ class MergingTree {
     };
 
     explicit MergingTree(const IndexOptions& options) : options_(options), recent_(options) {
-        recent_.restart(stable_, options_.least);
+        recent_.restart(stable_, options_.min_entries);
     }
 
     void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
@@ -162,7 +162,7 @@ class MergingTree {
     // So many recent entries are merged.
     std::size_t limit() const {
         const double share = options_.merge_ratio * static_cast<double>(window());
-        return std::max<std::size_t>(options_.least, static_cast<std::size_t>(share));
+        return std::max<std::size_t>(options_.min_entries, static_cast<std::size_t>(share));
     }
 
     // `count` entries were inserted, the first and the last at these positions.

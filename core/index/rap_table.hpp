@@ -140,7 +140,7 @@ template <class Key>
 class RapTable : public SubwindowIndex<Key, RapSubwindow<Key>> {
   public:
     explicit RapTable(const IndexOptions& options = {})
-        : SubwindowIndex<Key, RapSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
+        : SubwindowIndex<Key, RapSubwindow<Key>>(options, options.subwindows) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

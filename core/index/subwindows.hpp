@@ -257,7 +257,7 @@ class SubwindowIndex {
         std::size_t held = 0;  // entries: many positions may be without one
         for (const Held& each : parts_) held += each.part->size();
         held = std::min<std::size_t>(held, position - first_);
-        std::size_t capacity = std::max<std::size_t>(options_.least, slides_ ? held / share_ : held);
+        std::size_t capacity = std::max<std::size_t>(options_.min_entries, slides_ ? held / share_ : held);
         capacity = (capacity + batch - 1) / batch * batch;
         parts_.reserve(parts_.size() + 1);
         Part* last = parts_.empty() ? nullptr : parts_.back().part.get();

@@ -239,7 +239,7 @@ template <class Key>
 class WibTree : public SubwindowIndex<Key, WibSubwindow<Key>> {
   public:
     explicit WibTree(const IndexOptions& options = {})
-        : SubwindowIndex<Key, WibSubwindow<Key>>(options, options.subwindows ? options.subwindows : 4) {}
+        : SubwindowIndex<Key, WibSubwindow<Key>>(options, options.subwindows) {}
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -71,8 +71,8 @@ class AnyIndex {
     std::unique_ptr<IndexPair<Key>> indexes_;
 };
 
-#define SLIDEJOIN_KIND_OF(kind, Structure) IndexKind::kind,
-inline constexpr IndexKind kAllKinds[] = {SLIDEJOIN_STRUCTURES(SLIDEJOIN_KIND_OF)};
+#define SLIDEJOIN_KIND_OF(kind, ...) IndexKind::kind,
+inline constexpr IndexKind kAllKinds[] = {SLIDEJOIN_INDEXES(SLIDEJOIN_KIND_OF)};
 #undef SLIDEJOIN_KIND_OF
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -4,7 +4,6 @@
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "all_structures.hpp"
 #include "fuzz_index.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

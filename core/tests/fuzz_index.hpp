@@ -24,7 +24,7 @@ class Script {
 };
 
 inline IndexOptions read_options(Script& script) {
-    // Ends of the ranges that index.py documents, and values between; sizes are kept small.
+    // Ends of the ranges in catalog.hpp, and values between; sizes are kept small.
     constexpr std::uint32_t kChains[] = {2, 3, 5, 64}, kDepths[] = {1, 2, 3, 4},
                             kSubwindows[] = {2, 3, 8, 1024}, kPartitions[] = {0, 1, 2, 7, 33, 600},
                             kLeast[] = {1, 2, 8, 30, 100, 1024}, kBuffers[] = {0, 1, 5, 16, 64, 1000};
@@ -34,10 +34,10 @@ inline IndexOptions read_options(Script& script) {
     options.chain_length = pick(kChains);
     options.merge_ratio = pick(kRatios);
     options.insertion_depth = pick(kDepths);
-    options.subwindows = pick(kSubwindows);
+    options.subwindows = options.sorted_subwindows = pick(kSubwindows);
     options.partitions = pick(kPartitions);
     options.slack = pick(kSlacks);
-    options.least = pick(kLeast);
+    options.min_entries = pick(kLeast);
     options.buffer = pick(kBuffers);
     return options;
 }

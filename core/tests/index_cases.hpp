@@ -121,13 +121,13 @@ void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
     CHECK_EQUAL(none.size(), 0u);
 }
 
-inline IndexOptions made_of(std::uint32_t least, std::uint32_t partitions, double slack,
+inline IndexOptions made_of(std::uint32_t min_entries, std::uint32_t partitions, double slack,
                             std::uint32_t subwindows) {
     IndexOptions options;
-    options.least = least;
+    options.min_entries = min_entries;
     options.partitions = partitions;
     options.slack = slack;
-    options.subwindows = subwindows;
+    options.subwindows = options.sorted_subwindows = subwindows;
     return options;
 }
 

@@ -5,12 +5,11 @@ the bytes mean. Inputs that fuzzing has found are added by hand, under other nam
 """
 
 import random
+import re
 from pathlib import Path
 
-KINDS = (
-    "nested-loop", "b-tree", "b-chain", "ib-chain", "im-tree", "pim-tree", "rap-table", "wib-tree", "bi-sort",
-    "bucket-tree", "sorted-run",
-)  # fmt: skip
+CATALOG = (Path(__file__).parents[1] / "catalog.hpp").read_text()
+KINDS = [kind.replace("_", "-") for kind in re.findall(r'^ +X\((\w+), \w+, \w+, "', CATALOG, re.MULTILINE)]
 # Operations, by the low four bits of their byte.
 INSERT, GROUP, BATCH, PROBE, PROBES = 0, 2, 4, 7, 9
 FORGET_FEW, FORGET_SHARE, CHECK, SHAPE, GAP = 11, 12, 13, 14, 15

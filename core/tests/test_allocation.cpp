@@ -15,9 +15,9 @@ using testing::FailingAllocations;
 // Small subwindows and merges: much memory is taken and given back.
 static IndexOptions busy_options() {
     IndexOptions options;
-    options.least = 64;
+    options.min_entries = 64;
     options.chain_length = 4;
-    options.subwindows = 4;
+    options.subwindows = options.sorted_subwindows = 4;
     options.buffer = 16;
     options.merge_ratio = 0.25;
     return options;

@@ -16,23 +16,23 @@ TEST(bi_sort_counts_its_memory) { check_bytes(slidejoin::IndexKind::bi_sort, 12.
 
 TEST(bi_sort_of_small_subwindows) {
     IndexOptions options;
-    options.least = 4;
+    options.min_entries = 4;
     check_all(slidejoin::IndexKind::bi_sort, options);
     options.buffer = 3;
     options.partitions = 2;
-    options.subwindows = 3;
+    options.sorted_subwindows = 3;
     check_all(slidejoin::IndexKind::bi_sort, options);
 }
 
 TEST(bi_sort_of_one_partition_and_of_many) {
     IndexOptions options;
-    options.least = 300;
+    options.min_entries = 300;
     options.buffer = 1;
     options.partitions = 1;
     check_all(slidejoin::IndexKind::bi_sort, options);
     options.partitions = 1 << 20;
     options.buffer = 1 << 20;
-    options.subwindows = 2;
+    options.sorted_subwindows = 2;
     check_all(slidejoin::IndexKind::bi_sort, options);
 }
 
@@ -120,7 +120,7 @@ TEST(bi_sort_withdraws_the_number_of_a_run_that_changes) {
 
 TEST(bi_sort_gallops) {
     IndexOptions options;
-    options.least = 20'000;
+    options.min_entries = 20'000;
     BiSort<std::uint32_t> index(options);
     std::vector<Entry<std::uint32_t>> entries;
     for (std::uint32_t i = 0; i < 20'000; ++i) entries.push_back({i * 7919 % 20'000 * 10, i});

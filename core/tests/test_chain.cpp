@@ -15,7 +15,7 @@ namespace {
 IndexOptions chain_of(std::uint32_t length, std::uint32_t least) {
     IndexOptions options;
     options.chain_length = length;
-    options.least = least;
+    options.min_entries = least;
     return options;
 }
 

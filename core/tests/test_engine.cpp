@@ -78,17 +78,16 @@ static WindowSpec within(std::uint64_t duration) {
     return spec;
 }
 
-static constexpr IndexKind kIndexes[] = {IndexKind::nested_loop, IndexKind::b_tree,    IndexKind::b_chain,
-                                         IndexKind::ib_chain,    IndexKind::im_tree,   IndexKind::pim_tree,
-                                         IndexKind::rap_table,   IndexKind::wib_tree,  IndexKind::bi_sort,
-                                         IndexKind::bucket_tree, IndexKind::sorted_run};
+#define SLIDEJOIN_KIND_OF(kind, ...) IndexKind::kind,
+static constexpr IndexKind kIndexes[] = {SLIDEJOIN_INDEXES(SLIDEJOIN_KIND_OF)};
+#undef SLIDEJOIN_KIND_OF
 
 static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int upper, bool self_join,
                      std::uint32_t group) {
     JoinSpec spec;
     spec.on = {{KeyType::int32, {{bound(lower), bound(upper)}}}};
     spec.index = index;
-    spec.options.least = 32;
+    spec.options.min_entries = 32;
     spec.window = window;
     spec.self_join = self_join;
     spec.group = group;

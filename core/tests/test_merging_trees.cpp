@@ -54,7 +54,7 @@ IndexOptions merging(double ratio, std::uint32_t depth, std::uint32_t least) {
     IndexOptions options;
     options.merge_ratio = ratio;
     options.insertion_depth = depth;
-    options.least = least;
+    options.min_entries = least;
     return options;
 }
 

@@ -84,7 +84,7 @@ class Noting : public SubwindowIndex<Key, NotingPart<Key>> {
 
 IndexOptions small(std::uint32_t least, std::uint32_t subwindows) {
     IndexOptions options;
-    options.least = least;
+    options.min_entries = least;
     options.subwindows = subwindows;
     return options;
 }

@@ -9,8 +9,10 @@ import numpy.typing
 def levels() -> list[str]:
     """Instruction sets that this processor can run, slowest first."""
 
-def indexes() -> list[str]:
-    """Names of the indexes."""
+def indexes() -> dict[str, list[tuple[str, float, float, float, str]]]:
+    """
+    The indexes, each with its parameters: name, default, least, most, meaning.
+    """
 
 def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
     """A 64-bit hash of each value, the same on every machine."""

@@ -14,7 +14,7 @@ from slidejoin.errors import SpecError, suggestion
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that an index can be given."""
+    """A number that an index takes; the core has the list of them (``core/catalog.hpp``)."""
 
     name: str
     default: int | float
@@ -28,29 +28,8 @@ class Parameter:
         return isinstance(self.default, int)
 
 
-_CHAIN = Parameter("chain_length", 2, 2, 64, "sub-indexes of a window, the active one among them")
-_RATIO = Parameter("merge_ratio", 0.125, 2**-10, 1.0, "share of the window that is kept mutable")
-_DEPTH = Parameter(
-    "insertion_depth", 0, 0, 4, "level of the immutable tree at which sub-trees hang; 0 goes by its size"
-)
-_SUBWINDOWS = Parameter("subwindows", 4, 2, 1024, "subwindows of a window")
-_RUNS = Parameter("subwindows", 8, 2, 1024, "subwindows of a window")
-_PARTITIONS = Parameter("partitions", 0, 0, 2**20, "partitions of a subwindow; 0 goes by its size")
-_SLACK = Parameter("slack", 1.25, 1.1, 2.0, "room of a partition, over its even share")
-_BUFFER = Parameter("buffer", 0, 0, 2**24, "entries of the insertion buffer; 0 goes by the subwindow's size")
-
-PARAMETERS: dict[str, tuple[Parameter, ...]] = {
-    "nested-loop": (),
-    "b-tree": (),
-    "b-chain": (_CHAIN,),
-    "ib-chain": (_CHAIN,),
-    "im-tree": (_RATIO,),
-    "pim-tree": (_RATIO, _DEPTH),
-    "rap-table": (_SUBWINDOWS, _PARTITIONS, _SLACK),
-    "wib-tree": (_SUBWINDOWS, _PARTITIONS, _SLACK),
-    "bi-sort": (_RUNS, _PARTITIONS, _BUFFER),
-    "bucket-tree": (),
-    "sorted-run": (),
+PARAMETERS = {
+    name: tuple(Parameter(*each) for each in parameters) for name, parameters in _core.indexes().items()
 }
 
 _FORM = re.compile(r"([a-z-]+)\s*(?:\((.*)\))?", re.DOTALL)
@@ -69,7 +48,7 @@ def parse_index(text: str) -> tuple[str, dict[str, int | float]]:
     >>> parse_index("pim-tree(merge_ratio=0.0625, insertion_depth=3)")
     ('pim-tree', {'merge_ratio': 0.0625, 'insertion_depth': 3})
     """
-    names = [*_core.indexes(), "auto"]
+    names = [*PARAMETERS, "auto"]
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None or form[1] not in names:
         raise SpecError(f"index={text!r}; expected one of {', '.join(names)}{suggestion(text, names)}")

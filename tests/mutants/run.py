@@ -33,11 +33,11 @@ CORE = ROOT / "core"
 CACHE = ROOT / "build" / "mutants"
 RESULTS = HERE / "RESULTS.md"
 
-# The structures of the core, as CMake has them: kind, class template, header.
+# The indexes of the core: kind, class template, header.
 STRUCTURES = {
     kind: (template, header)
     for kind, template, header in re.findall(
-        r"^  (\w+):(\w+):(\w+)\)?$", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE
+        r'^ +X\((\w+), (\w+), (\w+), "', (CORE / "catalog.hpp").read_text(), re.MULTILINE
     )
 }
 
