@@ -1,9 +1,9 @@
 """Streams that judge indexes: long against their windows, of every kind of keys, with their exact results.
 
-Windows hold some thousand tuples and turn over several times: with default parameters subwindows and merges
-have 1024 entries at least. The reference would take hours for that; :func:`oracle` compares an arrival with its
-whole window in one step of NumPy instead. ``property/test_indexes.py`` proves it equal to the reference on
-small streams.
+Windows hold some thousand tuples and turn over several times: with default parameters, subwindows and merges
+have 1024 entries at least. The reference would take hours for that; :func:`oracle` compares an arrival with
+its whole window in one step of NumPy instead. ``property/test_indexes.py`` proves it equal to the reference
+on small streams.
 """
 
 import itertools

@@ -16,7 +16,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 
 
 def requirements(name: str) -> list[str]:
-    """The requirements of an extra; ``build`` is what compiles the core, ``floors`` the oldest of the others."""
+    """The requirements of an extra; ``build`` compiles the core, ``floors`` are the oldest that do."""
     if name == "build":
         return [*PROJECT["build-system"]["requires"], "cmake>=3.25", "ninja"]
     found = list(PROJECT["project"]["dependencies"])
