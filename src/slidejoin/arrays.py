@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from slidejoin.errors import SchemaError
 from slidejoin.spec import KEY_TYPES
-from slidejoin.window import Within
+from slidejoin.window import Window
 
 _TWO_ARRAYS = (
     "two arrays are joined by pushing one, then the other: "
@@ -183,7 +183,7 @@ def _refusal(name: str, i: int, value: Any, dtype: np.dtype[Any]) -> str:
     return f"{what}, which {dtype} cannot hold exactly; {remedy}"
 
 
-def timestamps(times: ArrayLike | None, window: Within) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+def timestamps(times: ArrayLike | None, window: Window) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Timestamps as int64, and a mask of those that are missing (NaT), where there are any."""
     if times is None:
         raise SchemaError("times are missing; a time window needs one timestamp for each key")
@@ -197,7 +197,7 @@ def timestamps(times: ArrayLike | None, window: Within) -> tuple[NDArray[np.int6
     if not window.timed:
         raise SchemaError(
             f"times have type {array.dtype}, but the window's duration is the plain number "
-            f"{window.duration}; give it a unit, such as '10s'"
+            f"{window.durations['duration']}; give it a unit, such as '10s'"
         )
     nanoseconds = array.astype("datetime64[ns]", copy=False)
     missing = np.isnat(array)

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.errors import OrderError, SpecError, StateError
+from slidejoin.errors import OrderError, StateError
 from slidejoin.keys import BoundSpec
 from slidejoin.keys.extract import SIDES
 from slidejoin.native import native_join, native_state, read_state
 from slidejoin.plan import Plan, plan
 from slidejoin.result import RowStore
-from slidejoin.window import Interval, Rows
 
 BOTH = 2  # for advance
 
@@ -39,7 +38,7 @@ class BoundJoin:
         spec = bound.spec
         self.native = native_join(
             [(key.key.name, key.ranges) for key in self.plan.keys],
-            _core_window(bound),
+            spec.window.native(bound.time.tick if bound.time else 1),
             index=self.plan.index,
             self_join=spec.self_join,
             ordered=spec.order == "full",
@@ -140,26 +139,6 @@ class BoundJoin:
                 raise StateError(
                     f"{side}: rows {store.first} to {store.next} are kept, the index has {stats}"
                 )
-
-
-def _core_window(bound: BoundSpec) -> dict[str, Any]:
-    window, times = bound.spec.window, bound.time
-    if isinstance(window, Rows) or times is None:
-        assert isinstance(window, Rows)
-        return {"window": "rows", "left": window.left, "right": window.right}
-    if isinstance(window, Interval):
-        unit = times.unit or "time"
-        for name in ("before", "after", "lateness"):
-            value = getattr(times, name) or 0
-            if abs(value) >= 2**63:
-                raise SpecError(f"interval {name} {value} does not fit into 64 bits of {unit}")
-        return {
-            "window": "event",
-            "before": times.before,
-            "after": times.after,
-            "lateness": times.lateness,
-        }
-    return {"window": "time", "duration": times.duration, "self_purge": window.purge == "self"}
 
 
 def _merged(

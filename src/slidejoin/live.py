@@ -24,7 +24,6 @@ from slidejoin.native import read_state, scaled_state
 from slidejoin.result import RowStore, output_schema, result_table, together
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
-from slidejoin.window import Interval
 
 COUNTERS = (
     "rows_left", "rows_right", "matches", "late_left", "late_right",
@@ -178,8 +177,7 @@ class LiveJoin:
             else:
                 mask = in_time[sides == i]
                 store.append(rows_of(table, np.flatnonzero(mask)))
-                returned = isinstance(self.spec.window, Interval) and self.spec.window.late == "return"
-                if returned and not mask.all():  # a copy, also of a whole table
+                if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
                     self.late[i].append(rows_of(table, np.flatnonzero(~mask), rising=False))
             self.outcome.extend(i, store.next)
 

@@ -12,7 +12,7 @@ from slidejoin.errors import OrderError, SchemaError
 from slidejoin.native import native_join
 from slidejoin.ranges import Ranges
 from slidejoin.spec import Number, NumericSpec, numeric_spec
-from slidejoin.window import Rows, Window, Within
+from slidejoin.window import Window
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class NumericJoin:
         self._spec = spec
         self._native = native_join(
             [(spec.key.name, [(("sum", spec.lower), ("sum", spec.upper))])],
-            _core_window(spec.window),
+            spec.window.native(),
             index=spec.index,
             self_join=spec.self_join,
             group=spec.group,
@@ -244,7 +244,7 @@ class NumericJoin:
         time_array = null_times = None
         if side_array is not None:
             side_array = same_length(side_array, "sides", key_array)
-        if isinstance(self._spec.window, Within):
+        if self._spec.window.uses_time:
             time_array, null_times = timestamps(times, self._spec.window)
             time_array = same_length(time_array, "times", key_array)
         elif times is not None:
@@ -253,15 +253,9 @@ class NumericJoin:
 
     def _explained(self, message: str) -> str:
         """The core's message about a time that goes back, with datetimes for nanoseconds, and the remedy."""
-        if isinstance(self._spec.window, Within) and self._spec.window.timed:
+        if self._spec.window.timed:
             message = re.sub(r"(?<= )-?[0-9]+", lambda number: _instant(int(number[0])), message)
         return f"{message}: {_BY_TIME}"
-
-
-def _core_window(window: Rows | Within) -> dict[str, Any]:
-    if isinstance(window, Rows):
-        return {"window": "rows", "left": window.left, "right": window.right}
-    return {"window": "time", "duration": window.duration}
 
 
 def _instant(nanoseconds: int) -> str:

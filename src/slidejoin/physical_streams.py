@@ -20,7 +20,7 @@ from slidejoin.keys.extract import SIDES, column_type
 from slidejoin.live import LiveJoin
 from slidejoin.order import Order, Ready, SourceInfo
 from slidejoin.result import together
-from slidejoin.window import Interval, Rows, interval
+from slidejoin.window import interval
 
 # Joins rows whose turn has come.
 Joining: TypeAlias = Callable[[NDArray[np.uint8], dict[int, pa.Table]], pa.Table]
@@ -31,7 +31,7 @@ class PhysicalStreams:
 
     def __init__(self, live: LiveJoin) -> None:
         self._live = live
-        self.order = Order(strict=not isinstance(live.spec.window, Interval), show=self._shown)
+        self.order = Order(strict=not live.spec.window.has_watermark, show=self._shown)
         # Timestamp columns, where the window names none.
         self.columns: list[str | None] = [None, None]
         self.clock: BoundTime | None = None  # how times are counted, once a batch was seen
@@ -147,7 +147,7 @@ class PhysicalStreams:
         for (side, name), table in waiting.items():
             assert clock is not None
             held[side, name] = (table, *clock.extract(table, side))
-        if state["strict"] is isinstance(self._live.spec.window, Interval):
+        if state["strict"] is self._live.spec.window.has_watermark:
             raise StateError("the order of sources is of another window")
         self.order = Order.restore(state, held, self._shown)
         self.clock = clock
@@ -185,7 +185,7 @@ class PhysicalStreams:
         ]
         (left, left_type), (right, right_type) = known[0], known[-1]
         window = self._live.spec.window
-        if isinstance(window, Rows):  # it has no duration, so that any will do
+        if not window.uses_time:  # it has no duration, so any will do
             window = interval(0, 0) if pa.types.is_integer(left_type) else interval("0s", "0s")
         return bind_time(window, (left, right), left_type, right_type)
 

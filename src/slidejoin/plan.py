@@ -8,7 +8,6 @@ from typing import Any
 from slidejoin.index import check_index
 from slidejoin.keys import BoundKey, BoundSpec
 from slidejoin.spec import GROUP, JoinSpec
-from slidejoin.window import Interval, Rows, Window, format_duration
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def plan(bound: BoundSpec) -> Plan:
     equalities = sum(key.op == "equal" for key in keys)
     if any(key.is_band for key in keys):
         banded = "conjunct"
-    elif isinstance(bound.spec.window, Interval):
+    elif bound.spec.window.has_watermark:
         banded = "time"
     elif equalities > 1:
         banded = "none"
@@ -91,7 +90,7 @@ def explain(
     else:
         indexed = [_condition(key) for key in chosen.indexed]
         time = [f"the interval of {' and '.join(dict.fromkeys(spec.time or ()))}"]
-        by_time = isinstance(spec.window, Interval) and chosen.banded == "time"
+        by_time = chosen.banded == "time"
         together = " together with ".join(indexed + (time if by_time else []))
         chosen_for = in_use if chosen.index == "auto" else None
         lines.append(("indexed", f"by {chosen_for[0] if chosen_for else chosen.index}: {together}"))
@@ -100,11 +99,11 @@ def explain(
             changed = f"; changed {changes} time{'s' * (changes > 1)}" if changes else ""
             lines.append(("chosen", f"automatically: {why}{changed}"))
         others = [_condition(key) for key in chosen.keys[len(indexed) :]]
-        if isinstance(spec.window, Interval) and not by_time:
+        if spec.window.has_watermark and not by_time:
             others += time
         lines += [("filtered", f"as candidates are found: {condition}") for condition in others]
-    lines.append(("window", _window(spec.window)))
-    lines.append(("state", _state(spec)))
+    lines.append(("window", spec.window.describe()))
+    lines.append(("state", spec.window.describe_state(spec.self_join)))
     lines.append(
         ("now", f"{stats['stored_left']} left and {stats['stored_right']} right rows that may match, "
                 f"{stats['memory_bytes'] / 1e6:.1f} MB")
@@ -118,30 +117,3 @@ def _condition(key: BoundKey) -> str:
     how = "hash of " if key.verify else ""
     note = " (values are compared, too)" if key.verify else ""
     return f"{key.op}({key.left!r}, {key.right!r}) on {how}{key.common}{note}"
-
-
-def _window(window: Window) -> str:
-    if isinstance(window, Rows):
-        return f"the last {window.left} left and {window.right} right rows"
-
-    def amount(value: int) -> str:
-        return format_duration(value) if window.timed else str(value)
-
-    if isinstance(window, Interval):
-        lateness = "moved by advance() only"
-        if window.lateness is not None:
-            lateness = f"the watermark follows by {amount(window.lateness)}"
-        return f"event time, -{amount(window.before)} <= right - left <= {amount(window.after)}, {lateness}"
-    return f"arrivals of the last {amount(window.duration)}, purge {window.purge}"
-
-
-def _state(spec: JoinSpec) -> str:
-    window = spec.window
-    if isinstance(window, Rows):
-        sides = 1 if spec.self_join else 2
-        return f"at most {window.left + (window.right if sides == 2 else 0)} rows"
-    if isinstance(window, Interval):
-        if window.lateness is None:
-            return "all rows, until advance() moves the watermark"
-        return "rows that the watermark has not passed by before (right) or after (left)"
-    return "the rows of one duration of both sides"

@@ -21,7 +21,7 @@ from slidejoin.errors import SpecError
 from slidejoin.index import check_index
 from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
 from slidejoin.predicate import Predicate
-from slidejoin.window import Interval, Rows, Window, Within, rows
+from slidejoin.window import Window, rows
 
 Number: TypeAlias = int | float | Fraction | Decimal
 
@@ -60,8 +60,6 @@ class JoinSpec:
     @property
     def time(self) -> tuple[str, str] | None:
         """Names of the left and the right timestamp column, for windows of time."""
-        if isinstance(self.window, Rows) or self.window.time is None:
-            return None
         name = self.window.time
         return (name, name) if isinstance(name, str) else name
 
@@ -104,7 +102,7 @@ class JoinSpec:
 class NumericSpec:
     """A checked join of numbers: what :class:`slidejoin.NumericJoin` runs."""
 
-    window: Rows | Within
+    window: Window
     lower: int | float
     upper: int | float
     key: np.dtype[Any]
@@ -135,7 +133,7 @@ def join_spec(
         example = f"sj.equal({on!r})" if isinstance(on, str) else "sj.band('price', within=0.5)"
         raise SpecError(f"on={on!r}; expected a predicate, such as {example}")
     checked = check_window(window)
-    if not isinstance(checked, Rows) and checked.time is None:
+    if checked.uses_time and checked.time is None:
         raise SpecError("the window does not name its timestamps; add time='column'")
     type_ = join_type(how)
     if how != "inner" and self_join:
@@ -154,7 +152,7 @@ def join_spec(
                     f"a self-join compares a column with itself, not {conjunct.left!r} with "
                     f"{conjunct.right!r}; push the stream as left and as right instead"
                 )
-        if not isinstance(checked, Rows) and isinstance(checked.time, tuple):
+        if isinstance(checked.time, tuple):
             raise SpecError(
                 f"a self-join has one stream and one timestamp, not {checked.time}; "
                 f"use time={checked.time[0]!r}"
@@ -170,8 +168,9 @@ def _check_flag(self_join: bool) -> None:
 
 
 def _check_self_join(window: Window) -> None:
-    if isinstance(window, Rows) and window.left != window.right:
-        raise SpecError(f"a self-join has one stream and one window, not {window}; use rows({window.left})")
+    left, right = window.kept
+    if left != right:
+        raise SpecError(f"a self-join has one stream and one window, not {window}; use rows({left})")
 
 
 def _check_suffixes(suffixes: tuple[str, str]) -> tuple[str, str]:
@@ -200,9 +199,9 @@ def numeric_spec(
     """Check the arguments of a NumericJoin and bring them into one form."""
     dtype = check_key(key)
     checked = check_window(window)
-    if isinstance(checked, Interval):
+    if checked.has_watermark:
         raise SpecError("NumericJoin has rows and within windows; for interval windows use WindowJoin")
-    if isinstance(checked, Within) and checked.purge != "cross":
+    if checked.purge != "cross":
         raise SpecError(f"NumericJoin has no purge={checked.purge!r}; use WindowJoin for it")
     _check_flag(self_join)
     if self_join:
@@ -238,7 +237,7 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
         if len(window) != 2:
             raise SpecError(f"window={window!r}; a pair (left, right) has two numbers")
         window = rows(left=window[0], right=window[1])
-    elif not isinstance(window, Rows | Within | Interval):
+    elif not isinstance(window, Window):
         if isinstance(window, bool) or not hasattr(window, "__index__"):
             within = f"sj.within({window!r}, time='ts')" if isinstance(window, str) else "sj.within(...)"
             raise SpecError(
@@ -246,7 +245,7 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
                 f"sj.rows(...), {within} or sj.interval(...)"
             )
         window = rows(window)
-    if isinstance(window, Rows) and max(window.left, window.right) > MAX_LIVE:
+    if max(window.kept) > MAX_LIVE:
         raise SpecError(f"{window} holds more than 2**31 - 2**20 tuples of one side, the most there can be")
     return window
 

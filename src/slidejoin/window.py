@@ -1,12 +1,16 @@
 """Windows: which tuples of the other side an arrival may meet.
 
-``rows(n)`` keeps the last n tuples of each side; ``within(d)`` keeps what arrived at most d before;
-``interval(before, after)`` pairs by event time, whatever the order of arrival. A window is a description: it
-costs nothing until a join runs it.
+``rows(n)`` keeps the last n tuples of each side; ``within(d)`` keeps the tuples that arrived at most d
+earlier; ``interval(before, after)`` pairs by event time, in any order of arrival. A window is a description:
+it costs nothing until a join runs it.
+
+What differs between windows is in the attributes and methods of :class:`Window`. A new window is a subclass,
+and a function in :data:`MAKERS`.
 """
 
 import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
@@ -34,12 +38,79 @@ _NUMBER = r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]{1,3
 _DURATION = re.compile(rf"\s*({_NUMBER})\s*({'|'.join(_NANOSECONDS)})\s*")
 
 
+class Window(ABC):
+    """What a join asks of its window.
+
+    Attributes
+    ----------
+    uses_time : bool
+        Whether tuples have timestamps.
+    has_watermark : bool
+        Whether pairs are found by event time: tuples arrive in any order, may be late, and are forgotten
+        when the watermark has passed them.
+    time : str or (str, str), optional
+        The timestamp columns.
+    timed : bool
+        Whether durations are in nanoseconds; else they are in the units of integer timestamps.
+    purge : str
+        Whose arrivals make a tuple leave.
+    lateness, idle_after : int, optional
+        How far the watermark follows; after how many nanoseconds of silence a side does not hold it back.
+    returns_late : bool
+        Whether late tuples are kept for ``take_late``.
+    """
+
+    uses_time: bool = True
+    has_watermark: bool = False
+    time: TimeColumns = None
+    timed: bool = False
+    purge: str = "cross"
+    lateness: int | None = None
+    idle_after: int | None = None
+    returns_late: bool = False
+
+    @property
+    def durations(self) -> dict[str, int | None]:
+        """The durations by name, in the window's own units."""
+        return {}
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """The most left and right tuples that it holds, or (0, 0) where time decides."""
+        return (0, 0)
+
+    @abstractmethod
+    def native(self, tick: int = 1) -> dict[str, Any]:
+        """The arguments of the core, with durations in units of ``tick``."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it lets a tuple meet, for a reader."""
+
+    @abstractmethod
+    def describe_state(self, self_join: bool) -> str:
+        """Which rows a join has to keep, for a reader."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The window as JSON values; :func:`from_json` reads them back."""
+
+    def _show(self, amount: int) -> str:
+        return format_duration(amount) if self.timed else str(amount)
+
+    def _literal(self, amount: int) -> str:
+        """An amount of time as users write it."""
+        return repr(self._show(amount)) if self.timed else str(amount)
+
+
 @dataclass(frozen=True, repr=False)
-class Rows:
+class Rows(Window):
     """The last ``left`` left tuples and the last ``right`` right tuples; see :func:`rows`."""
 
     left: int
     right: int
+
+    uses_time = False
 
     def __post_init__(self) -> None:
         for side, count in (("left", self.left), ("right", self.right)):
@@ -51,18 +122,26 @@ class Rows:
     def __repr__(self) -> str:
         return f"rows({self.left if self.left == self.right else f'left={self.left}, right={self.right}'})"
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        return (self.left, self.right)
+
+    def native(self, tick: int = 1) -> dict[str, Any]:  # noqa: ARG002
+        return {"window": "rows", "left": self.left, "right": self.right}
+
+    def describe(self) -> str:
+        return f"the last {self.left} left and {self.right} right rows"
+
+    def describe_state(self, self_join: bool) -> str:
+        return f"at most {self.left + (0 if self_join else self.right)} rows"
+
     def to_json(self) -> dict[str, Any]:
-        """The window as JSON values; :func:`from_json` reads them back."""
         return {"kind": "rows", "left": self.left, "right": self.right}
 
 
 @dataclass(frozen=True, repr=False)
-class Within:
-    """What arrived at most ``duration`` earlier; see :func:`within`.
-
-    ``duration`` is in nanoseconds where it was given as a text or a timedelta (``timed``), else in the
-    units of the integer timestamps.
-    """
+class Within(Window):
+    """Tuples that arrived at most ``duration`` earlier; see :func:`within`."""
 
     duration: int
     timed: bool
@@ -71,25 +150,33 @@ class Within:
 
     def __repr__(self) -> str:
         purge = None if self.purge == "cross" else self.purge
-        return f"within({_literal(self.duration, self.timed)}{_options(time=self.time, purge=purge)})"
+        return f"within({self._literal(self.duration)}{_options(time=self.time, purge=purge)})"
+
+    @property
+    def durations(self) -> dict[str, int | None]:
+        return {"duration": self.duration}
+
+    def native(self, tick: int = 1) -> dict[str, Any]:
+        return {"window": "time", "duration": self.duration // tick, "self_purge": self.purge == "self"}
+
+    def describe(self) -> str:
+        return f"arrivals of the last {self._show(self.duration)}, purge {self.purge}"
+
+    def describe_state(self, self_join: bool) -> str:  # noqa: ARG002
+        return "the rows of one duration of both sides"
 
     def to_json(self) -> dict[str, Any]:
-        """The window as JSON values; :func:`from_json` reads them back."""
         return {
             "kind": "within",
-            "duration": _text(self.duration, self.timed),
+            "duration": self._show(self.duration),
             "time": _time_json(self.time),
             "purge": self.purge,
         }
 
 
 @dataclass(frozen=True, repr=False)
-class Interval:
-    """Pairs with ``-before <= right.ts - left.ts <= after``; see :func:`interval`.
-
-    ``before``, ``after`` and ``lateness`` are in nanoseconds where they were given as texts or timedeltas
-    (``timed``), else in the units of the integer timestamps. ``idle_after`` is in nanoseconds of the clock.
-    """
+class Interval(Window):
+    """Pairs with ``-before <= right.ts - left.ts <= after``; see :func:`interval`."""
 
     before: int
     after: int
@@ -99,28 +186,53 @@ class Interval:
     late: str = "drop"
     idle_after: int | None = None
 
+    has_watermark = True
+
     def __repr__(self) -> str:
-        reach = f"{_literal(self.before, self.timed)}, {_literal(self.after, self.timed)}"
-        lateness = "" if self.lateness is None else f", lateness={_literal(self.lateness, self.timed)}"
+        reach = f"{self._literal(self.before)}, {self._literal(self.after)}"
+        lateness = "" if self.lateness is None else f", lateness={self._literal(self.lateness)}"
         late = None if self.late == "drop" else self.late
         idle_after = None if self.idle_after is None else format_duration(self.idle_after)
         options = _options(late=late, idle_after=idle_after)
         return f"interval({reach}{_options(time=self.time)}{lateness}{options})"
 
+    @property
+    def returns_late(self) -> bool:  # type: ignore[override]
+        return self.late == "return"
+
+    @property
+    def durations(self) -> dict[str, int | None]:
+        return {"before": self.before, "after": self.after, "lateness": self.lateness}
+
+    def native(self, tick: int = 1) -> dict[str, Any]:
+        parts = {name: None if part is None else part // tick for name, part in self.durations.items()}
+        for name, part in parts.items():
+            if abs(part or 0) >= 2**63:
+                raise SpecError(f"interval {name} {part} does not fit into 64 bits of the timestamps' unit")
+        return {"window": "event", **parts}
+
+    def describe(self) -> str:
+        follows = "moved by advance() only"
+        if self.lateness is not None:
+            follows = f"the watermark follows by {self._show(self.lateness)}"
+        reach = f"-{self._show(self.before)} <= right - left <= {self._show(self.after)}"
+        return f"event time, {reach}, {follows}"
+
+    def describe_state(self, self_join: bool) -> str:  # noqa: ARG002
+        if self.lateness is None:
+            return "all rows, until advance() moves the watermark"
+        return "rows that the watermark has not passed by before (right) or after (left)"
+
     def to_json(self) -> dict[str, Any]:
-        """The window as JSON values; :func:`from_json` reads them back."""
         return {
             "kind": "interval",
-            "before": _text(self.before, self.timed),
-            "after": _text(self.after, self.timed),
+            "before": self._show(self.before),
+            "after": self._show(self.after),
             "time": _time_json(self.time),
-            "lateness": None if self.lateness is None else _text(self.lateness, self.timed),
+            "lateness": None if self.lateness is None else self._show(self.lateness),
             "late": self.late,
             "idle_after": None if self.idle_after is None else format_duration(self.idle_after),
         }
-
-
-Window: TypeAlias = Rows | Within | Interval
 
 
 def rows(n: int | None = None, *, left: int | None = None, right: int | None = None) -> Rows:
@@ -249,6 +361,9 @@ def interval(
     )
 
 
+MAKERS: dict[str, Callable[..., Window]] = {"rows": rows, "within": within, "interval": interval}
+
+
 def from_json(data: Mapping[str, Any]) -> Window:
     """Read a window back from the JSON values that its ``to_json`` gave."""
     try:
@@ -257,13 +372,7 @@ def from_json(data: Mapping[str, Any]) -> Window:
         for name in ("duration", "before", "after", "lateness"):
             if parts.get(name) is not None and re.fullmatch("-?[0-9]+", parts[name]):
                 parts[name] = int(parts[name])
-        if kind == "rows":
-            return rows(**parts)
-        if kind == "within":
-            return within(**parts)
-        if kind == "interval":
-            return interval(**parts)
-        raise SpecError(f"unknown kind {kind!r}")
+        return MAKERS[kind](**parts)
     except (TypeError, KeyError, ValueError) as error:
         raise SpecError(f"{data!r} is not the JSON form of a window: {error}") from None
 
@@ -348,15 +457,6 @@ def _check_time(time: TimeColumns) -> TimeColumns:
 
 def _time_json(time: TimeColumns) -> str | list[str] | None:
     return list(time) if isinstance(time, tuple) else time
-
-
-def _text(amount: int, timed: bool) -> str:
-    return format_duration(amount) if timed else str(amount)
-
-
-def _literal(amount: int, timed: bool) -> str:
-    """An amount of time as users write it."""
-    return repr(format_duration(amount)) if timed else str(amount)
 
 
 def _options(**given: Any) -> str:

@@ -27,7 +27,7 @@ from slidejoin.snapshot.chunks import Increment
 from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.spec import JoinSpec, join_spec
-from slidejoin.window import Interval, Window
+from slidejoin.window import Window
 
 
 class WindowJoin:
@@ -238,8 +238,7 @@ class WindowJoin:
 
     def take_late(self, side: str) -> pa.Table:
         """Late rows of a side since the last call, for windows with ``late="return"``."""
-        window = self.spec.window
-        if not isinstance(window, Interval) or window.late != "return":
+        if not self.spec.window.returns_late:
             raise UsageError("late rows are not kept; make the window with interval(..., late='return')")
         if side not in SIDES:
             raise UsageError(f"side={side!r}; expected 'left' or 'right'")
@@ -428,10 +427,8 @@ class WindowJoin:
 
     def _join(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], store: bool = True) -> pa.Table:
         """Join a batch behind the rows that a silence made final."""
-        window = self.spec.window
-        silent = []
-        if isinstance(window, Interval) and window.idle_after is not None:
-            silent = self._silent_sides(tables, window.idle_after)
+        idle_after = self.spec.window.idle_after
+        silent = [] if idle_after is None else self._silent_sides(tables, idle_after)
         if silent:
             self._live.validate(sides, tables)  # their silence counts only if the batch is taken
             if self._live.engine is None:  # nothing came yet
@@ -464,8 +461,7 @@ class WindowJoin:
             table = self._live.sides[side].check(batch)
             if not table.num_rows and self._untyped(side, table):
                 return self._live.empty()
-            window = self.spec.window
-            after = window.idle_after if isinstance(window, Interval) else None
+            after = self.spec.window.idle_after
             return sources.push(side, name, table, self._join, self._clock(), after)
 
     def _source_finish(self, side: int, name: str) -> pa.Table:
@@ -501,7 +497,7 @@ class WindowJoin:
         return stats
 
     def _need_watermark(self, what: str) -> None:
-        if not isinstance(self.spec.window, Interval):
+        if not self.spec.window.has_watermark:
             raise UsageError(
                 f"{what} moves the watermark of an interval window; this join has {self.spec.window}"
             )

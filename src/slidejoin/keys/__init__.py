@@ -26,7 +26,7 @@ from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, 
 from slidejoin.native import Bound
 from slidejoin.predicate import Conjunct
 from slidejoin.spec import JoinSpec, round_bound
-from slidejoin.window import Rows, format_duration
+from slidejoin.window import format_duration
 
 __all__ = ["Bound", "BoundKey", "BoundSpec", "BoundTime", "bind", "bind_time"]
 
@@ -132,7 +132,7 @@ def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema, unit: str | None = N
         for conjunct in spec.on.conjuncts
     )
     time = None
-    if not isinstance(spec.window, Rows) and spec.time is not None:
+    if spec.time is not None:
         types = [column_type(schema, side, spec.time[side]) for side, schema in enumerate((left, right))]
         time = bind_time(spec.window, spec.time, types[0], types[1], unit)
     return BoundSpec(spec, keys, time)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slidejoin.errors import SchemaError
 from slidejoin.keys.extract import SIDES, Mask, find, integers
 from slidejoin.keys.types import DAY, NANOSECONDS, common_type, decoded, described, family, tick
-from slidejoin.window import Interval, Within, format_duration
+from slidejoin.window import Window, format_duration
 
 _FAMILIES = ("integer", "date", "naive timestamp", "zoned timestamp")
 _NUMPY_SECONDS = {"W": 604_800, "D": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -34,24 +34,26 @@ class BoundTime:
     right: str
     type: pa.DataType
     unit: str | None
-    duration: int
-    before: int
-    after: int
-    lateness: int | None
+    duration: int = 0
+    before: int = 0
+    after: int = 0
+    lateness: int | None = None
 
     def extract(self, table: pa.Table, side: int) -> tuple[NDArray[np.int64], Mask]:
         """The timestamps of a batch in the unit, and where they are null. Cost: O(rows) at most."""
         name = (self.left, self.right)[side]
         limit = f"64 bits of {self.unit}" if self.unit else "int64"
         where = f"{SIDES[side]} column {name!r}"
-        return integers(find(table, side, name, self.type), where, self._tick, np.dtype(np.int64), limit)
+        return integers(
+            find(table, side, name, self.type), where, Fraction(self.tick), np.dtype(np.int64), limit
+        )
 
     def to_number(self, value: object) -> int:
         """A point in time in the unit, rounded up: a timestamp is before the one iff it is before the other.
 
         Raises SchemaError if it is of another kind than the columns.
         """
-        number = math.ceil(self._to_instant(value) / self._tick)
+        number = math.ceil(self._to_instant(value) / self.tick)
         if not _INT64.min <= number <= _INT64.max:
             raise SchemaError(f"advance to {value!r} does not fit 64 bits of {self.unit or 'time'}")
         return number
@@ -76,7 +78,7 @@ class BoundTime:
 
     def ticks_in(self, other: "BoundTime") -> int:
         """How many of this unit make one unit of ``other``, which is not finer."""
-        ratio = other._tick / self._tick
+        ratio = Fraction(other.tick, self.tick)
         assert ratio.denominator == 1, "units of time only become finer"
         return ratio.numerator
 
@@ -97,8 +99,9 @@ class BoundTime:
             return np.int64(number).view(f"datetime64[{unit}]")
 
     @property
-    def _tick(self) -> Fraction:
-        return Fraction(1) if self.unit is None else Fraction(NANOSECONDS[self.unit])
+    def tick(self) -> int:
+        """The unit in nanoseconds, or 1 for integers."""
+        return 1 if self.unit is None else NANOSECONDS[self.unit]
 
 
 _WANTED = {
@@ -110,7 +113,7 @@ _WANTED = {
 
 
 def bind_time(
-    window: Within | Interval,
+    window: Window,
     names: tuple[str, str],
     left: pa.DataType,
     right: pa.DataType,
@@ -125,11 +128,7 @@ def bind_time(
                 "use timestamps, dates or integers"
             )
     common = common_type(pair, left, right)
-    if isinstance(window, Within):
-        duration, before, after, lateness = window.duration, 0, 0, None
-    else:
-        duration, before, after, lateness = 0, window.before, window.after, window.lateness
-    needed = (duration, before, after, lateness or 0)
+    needed = [amount or 0 for amount in window.durations.values()]
     scale = 1
     if family(common) == "integer":
         unit = None
@@ -151,15 +150,15 @@ def bind_time(
             for unit, per in NANOSECONDS.items()
             if finest % per == 0 and all(amount % per == 0 for amount in needed)
         )
+    amounts: dict[str, Any] = {
+        name: None if part is None else part // scale for name, part in window.durations.items()
+    }
     return BoundTime(
         left=names[0],
         right=names[1],
         type=common,
         unit=unit,
-        duration=duration // scale,
-        before=before // scale,
-        after=after // scale,
-        lateness=None if lateness is None else lateness // scale,
+        **amounts,
     )
 
 

@@ -29,7 +29,6 @@ from slidejoin.run.files import Input
 from slidejoin.run.job import Job, Summary
 from slidejoin.run.output import ParquetFiles, published
 from slidejoin.run.progress import RowProgress
-from slidejoin.window import Interval, Rows
 
 BATCH = 2**16
 _RESULT_ROWS = 2**20  # of one push, about: many results a row make the next pushes smaller
@@ -53,7 +52,7 @@ def run(job: Job, console: Console, batch: int = BATCH) -> Summary:
     late = stats["late_left"] + stats["late_right"]
     notes = []
     window = job.spec.window
-    if isinstance(window, Interval) and window.lateness is None:
+    if window.has_watermark and window.lateness is None:
         notes.append("the window has no lateness, so all rows were kept until the end")
     if late:
         notes.append(f"{late:,} late rows were dropped: they were more than the lateness behind")
@@ -135,7 +134,7 @@ class Merge:
         times, nulls = self._clock.extract(table, side)
         dated = times if nulls is None else np.where(nulls, _BEFORE_ALL, times)
         latest = np.maximum.accumulate(np.concatenate([[self._latest[side]], dated]))
-        if not isinstance(self._window, Interval):
+        if not self._window.has_watermark:
             self._refuse_disorder(side, dated, latest, nulls)
         self._latest[side] = int(latest[-1])
         return latest[1:], nulls
@@ -163,7 +162,7 @@ class Merge:
 
     def _promise(self) -> pa.Table | None:
         """When one input has ended, advance its watermark with the other side, so that rows expire."""
-        if not isinstance(self._window, Interval) or self._window.lateness is None or self._clock is None:
+        if self._window.lateness is None or self._clock is None:
             return None
         ended = [source.side for source in self._order.sources() if not source.is_open]
         if len(ended) != 1 or self._latest[1 - ended[0]] == _BEFORE_ALL:
@@ -199,9 +198,8 @@ class _Reader:
 
 def _clock(job: Job) -> BoundTime | None:
     """How the timestamps of both sides are counted in one unit."""
-    if isinstance(job.spec.window, Rows):
+    if job.spec.time is None:
         return None
-    assert job.spec.time is not None, "join_spec has seen to it"
     schemas = (job.left.schema, job.right.schema)
     types = [column_type(schemas[side], side, job.spec.time[side]) for side in (0, 1)]
     return bind_time(job.spec.window, job.spec.time, types[0], types[1])

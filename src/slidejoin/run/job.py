@@ -10,7 +10,6 @@ from slidejoin.errors import SpecError
 from slidejoin.run.files import Input, open_input
 from slidejoin.run.text import parse_condition, parse_window
 from slidejoin.spec import JoinSpec, join_spec
-from slidejoin.window import Interval
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def make_job(
 ) -> Job:
     """Parse the texts, find the files, and check what can be checked without reading rows."""
     spec = join_spec(parse_condition(on), parse_window(window), how, suffixes=suffixes)
-    if isinstance(spec.window, Interval) and spec.window.late == "return":
+    if spec.window.returns_late:
         raise SpecError("slidejoin run counts late rows and does not return them; leave late='return' out")
     times = spec.time or (None, None)
     sides = [open_input(path, format_, time) for path, time in zip((left, right), times, strict=True)]

@@ -24,7 +24,6 @@ from slidejoin.run.output import check_free, published
 from slidejoin.run.progress import RowProgress
 from slidejoin.run.session import check_spark, local_session
 from slidejoin.run.watch import Watch
-from slidejoin.window import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +55,7 @@ def run(
     files_per_batch : int, optional
         Files of each side in one micro-batch; otherwise all that are there. Spark takes the oldest first.
     """
-    if isinstance(job.spec.window, Rows):
+    if not job.spec.window.uses_time:
         raise SpecError(
             "Spark has no order of rows that rows(...) could count in; use interval(...) or within(...), or "
             "--engine embedded"

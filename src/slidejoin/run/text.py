@@ -18,11 +18,7 @@ from slidejoin.window import Window
 CONDITIONS: Mapping[str, Callable[..., Predicate]] = {
     name: getattr(predicate, name) for name in ("band", "bands", *predicate.COMPARISONS)
 }
-WINDOWS: Mapping[str, Callable[..., Window]] = {
-    "rows": window.rows,
-    "within": window.within,
-    "interval": window.interval,
-}
+WINDOWS = window.MAKERS
 EXAMPLES = {
     "condition": "equal('symbol') & band('price', within=0.5)",
     "window": "interval('5s', '1s', time='ts', lateness='10s')",

@@ -71,7 +71,7 @@ def prepare(
     spec = join_spec(on, _interval(window), how, order="none", suffixes=suffixes)
     streaming = _streaming(left, right)
     schemas = (arrow_schema(left.schema, SIDES[0]), arrow_schema(right.schema, SIDES[1]))
-    grouped = replace(spec, window=replace(spec.window, lateness=None, late="return"))  # type: ignore[arg-type]
+    grouped = replace(spec, window=replace(spec.window, lateness=None, late="return"))  # type: ignore[type-var]
     bind(grouped, *schemas)
     for schema in schemas:
         RowStore(schema)  # raises where a type cannot be kept
