@@ -1,10 +1,14 @@
-"""Settings of the whole suite: hypothesis profiles; SLIDEJOIN_TESTS=long searches longer."""
+"""Settings of the whole suite: Hypothesis profiles. SLIDEJOIN_TESTS=long searches longer."""
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("short", max_examples=100, derandomize=bool(os.environ.get("CI")), **common)
 settings.register_profile("long", max_examples=3000, **common)
-settings.load_profile("long" if os.environ.get("SLIDEJOIN_TESTS") == "long" else "short")
+# The same examples each time, and no time spent on small ones: one failure is enough (tests/mutants).
+settings.register_profile(
+    "mutants", max_examples=100, derandomize=True, phases=[Phase.explicit, Phase.generate], **common
+)
+settings.load_profile(os.environ.get("SLIDEJOIN_TESTS") or "short")

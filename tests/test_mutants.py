@@ -1,6 +1,7 @@
 """The seeded bugs (tests/mutants): all of them still apply, and the runner tells what becomes of one.
 
-`make mutants` makes all the mistakes, which takes half an hour; here only one is made for real.
+`make mutants` makes all the mistakes, which takes half an hour; here one of the core and one of the package
+is made for real, SLIDEJOIN_TESTS=long makes one in each Python file that has any.
 """
 
 import os
@@ -33,11 +34,16 @@ needs_compiler = pytest.mark.skipif(
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_still_applies(mutant: run.Mutant) -> None:
-    text = (run.CORE / mutant.file).read_text()
-    assert mutant.apply(text) != text
+    text = mutant.path.read_text()
+    changed = mutant.apply(text)
+    assert changed != text
     assert mutant.means
     assert mutant.tests
-    assert set(mutant.tests) <= set(run.TESTS)
+    if mutant.in_package:
+        compile(changed, mutant.file, "exec")
+        assert all((run.ROOT / "tests" / test).is_file() for test in mutant.tests)
+    else:
+        assert set(mutant.tests) <= set(run.TESTS)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -59,6 +65,33 @@ def test_the_outcome_is_kept_for_every_mutant() -> None:
     assert [row[1].strip() for row in rows] == [mutant.name for mutant in MUTANTS]
     assert "**NOT FOUND**" not in text
     assert "**does not" not in text
+
+
+PYTHON = {mutant.file: mutant for mutant in MUTANTS if mutant.in_package}
+SAMPLE = PYTHON if os.environ.get("SLIDEJOIN_TESTS") == "long" else ["order/waiting.py"]
+
+
+@pytest.mark.parametrize("file", SAMPLE)
+def test_a_mistake_in_the_package_is_found(file: str) -> None:
+    runner = run.Runner()
+    mutant = PYTHON[file]
+    assert runner.check_base_python(mutant.tests) is None
+    outcome = runner.run(mutant)
+    assert (outcome.word, outcome.good) == ("found", True)
+    assert outcome.by.startswith(mutant.tests)
+
+
+def test_what_becomes_of_a_mistake_in_the_package() -> None:
+    runner = run.Runner()
+    tests = ("test_order.py",)
+    assert runner.check_base_python(tests) is None
+    for word, find, replace in (
+        ("NOT FOUND", "rows that wait for other sources", "rows that wait"),
+        ("does not apply", "no such text", ""),
+        ("does not compile", "class TimedRows:", "klass TimedRows:"),
+    ):
+        outcome = runner.run(run.Mutant("a change", "order/waiting.py", find, replace, "", tests))
+        assert (outcome.word, outcome.good) == (word, False)
 
 
 def changed(find: str, replace: str) -> run.Mutant:

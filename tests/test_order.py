@@ -63,6 +63,13 @@ class TestReady:
             (1, None), (0, 2), (0, None), (1, 3), (1, None),
         ]  # fmt: skip
 
+    def test_nulls_of_several_batches_sort_before_all_times(self):
+        order = make((LEFT, "a"), (LEFT, "b"), (RIGHT, "c"))
+        push(order, LEFT, "b", [None])
+        push(order, LEFT, "b", [None, -5])
+        push(order, RIGHT, "c", [-9])
+        assert accept(order, order.finish_all()) == [(0, None), (0, None), (1, -9), (0, -5)]
+
     def test_the_least_time_comes_after_rows_without_one(self):
         least = -(2**63)
         order = make((LEFT, "a"), (LEFT, "b"))

@@ -1,18 +1,20 @@
-"""Seeded bugs: applies the mistakes of mutants.toml one at a time; each must turn a native test red.
+"""Seeded bugs: applies the mistakes of mutants.toml one at a time; each must make a test fail.
 
     python tests/mutants/run.py [--only PATTERN ...] [-j N] [--write]
 
-For each mutant the core is copied into a temporary directory, the mistake is made there, and the few test
-files that can notice it are compiled and run. Objects and verdicts are kept by what the compiler sees, in
-build/mutants, so that only what a mistake or a change affects is compiled and run again. The tests must pass
-without any mistake first. Fails if a mutant survives, no longer applies or does not compile; `--write` keeps
-the outcome in RESULTS.md.
+For each mutant the core, or for a Python file the package, is copied into a temporary directory, the mistake
+is made there, and the few test files that can notice it are compiled and run. Objects are kept by what the
+compiler sees, verdicts by what a program or a run of pytest consists of, in build/mutants: only what a
+mistake or a change affects is compiled and run again. The tests must pass without any mistake first. Fails if
+a mutant survives, no longer applies or does not compile; `--write` keeps the outcome in RESULTS.md, with
+`--only` that of the mutants named.
 """
 
 import argparse
 import concurrent.futures
 import dataclasses
 import fnmatch
+import functools
 import hashlib
 import json
 import os
@@ -26,8 +28,12 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from mutants import package_copy  # noqa: E402
+
 ROOT = HERE.parent.parent
 CORE = ROOT / "core"
 CACHE = ROOT / "build" / "mutants"
@@ -90,6 +96,15 @@ class Mutant:
     tests: tuple[str, ...]
     level: int | None = None  # the instruction set that has this code; any if None
 
+    @property
+    def in_package(self) -> bool:
+        """Whether the file is one of src/slidejoin; others are of core/."""
+        return self.file.endswith(".py")
+
+    @property
+    def path(self) -> pathlib.Path:
+        return (package_copy.PACKAGE if self.in_package else CORE) / self.file
+
     def apply(self, text: str) -> str:
         times = text.count(self.find)
         if times != 1:
@@ -108,8 +123,11 @@ class DoesNotCompileError(Exception):
 
 
 def read_mutants() -> list[Mutant]:
-    listed = tomllib.loads((HERE / "mutants.toml").read_text())["mutant"]
-    mutants = [Mutant(**{**each, "tests": tuple(each["tests"])}) for each in listed]
+    content = tomllib.loads((HERE / "mutants.toml").read_text())
+    mutants = [
+        Mutant(**{**each, "tests": tuple(each.get("tests") or content["tests"][each["file"]])})
+        for each in content["mutant"]
+    ]
     names = [mutant.name for mutant in mutants]
     if len(set(names)) != len(names):
         raise ValueError(f"mutants of one name: {sorted({name for name in names if names.count(name) > 1})}")
@@ -241,27 +259,45 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def execute(compiler: Compiler, tree: pathlib.Path, program: Program, most: float) -> Verdict:
-    kept = CACHE / "verdicts" / f"{program.key}.json"
+def kept_verdict(key: str, most: float, run: Callable[[], str | None]) -> Verdict:
+    """The verdict that is kept under a key, or that of a run, which is then kept."""
+    kept = CACHE / "verdicts" / f"{key}.json"
     if kept.exists():
         return Verdict(**json.loads(kept.read_text()))
-    binary = tree / f"test_{program.key}"
-    compiler.run([*map(str, program.objects), "-o", str(binary)], tree)
     began = time.monotonic()
     try:
-        done = subprocess.run(
-            [str(binary)], cwd=tree, capture_output=True, timeout=most, preexec_fn=limit_memory, check=False
-        )
+        noticed = run()
     except subprocess.TimeoutExpired:
         return Verdict(f"no end after {most:.0f} s", most)  # not kept: the machine may have been busy
-    finally:
-        binary.unlink()
-    verdict = Verdict(
-        noticed_by(done.returncode, done.stdout.decode(errors="replace")), time.monotonic() - began
-    )
+    verdict = Verdict(noticed, time.monotonic() - began)
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(dataclasses.asdict(verdict)))
     return verdict
+
+
+def execute(compiler: Compiler, tree: pathlib.Path, program: Program, most: float) -> Verdict:
+    def run() -> str | None:
+        binary = tree / f"test_{program.key}"
+        compiler.run([*map(str, program.objects), "-o", str(binary)], tree)
+        try:
+            done = subprocess.run(
+                [str(binary)],
+                cwd=tree,
+                capture_output=True,
+                timeout=most,
+                preexec_fn=limit_memory,
+                check=False,
+            )
+        finally:
+            binary.unlink()
+        return noticed_by(done.returncode, done.stdout.decode(errors="replace"))
+
+    return kept_verdict(program.key, most, run)
+
+
+def execute_python(copy: pathlib.Path, tests: tuple[str, ...], most: float) -> Verdict:
+    run = functools.partial(package_copy.run_tests, copy, tests, most)
+    return kept_verdict(package_copy.key(copy, tests), most, run)
 
 
 def noticed_by(code: int, output: str) -> str | None:
@@ -298,7 +334,8 @@ class Runner:
         self.core = core
         self.compiler = Compiler(os.environ.get("CXX", "g++"))
         self.levels = supported_levels()
-        self.base: dict[tuple[str, int], float] = {}
+        self.base: dict[tuple[str, int], float] = {}  # seconds without a mistake
+        self.base_python: dict[tuple[str, ...], float] = {}
 
     def level_of(self, mutant: Mutant, test: str) -> int:
         if mutant.level is not None:
@@ -306,7 +343,11 @@ class Runner:
         return 0 if test in WHOLE_JOIN | TABLES else max(self.levels - {1})
 
     def needs(self, mutants: list[Mutant]) -> list[tuple[str, int]]:
-        runnable = [mutant for mutant in mutants if mutant.level is None or mutant.level in self.levels]
+        runnable = [
+            mutant
+            for mutant in mutants
+            if not mutant.in_package and (mutant.level is None or mutant.level in self.levels)
+        ]
         return sorted({(test, self.level_of(mutant, test)) for mutant in runnable for test in mutant.tests})
 
     def check_base(self, test: str, level: int) -> str | None:
@@ -318,7 +359,31 @@ class Runner:
         self.base[test, level] = verdict.seconds
         return verdict.noticed
 
+    def check_base_python(self, tests: tuple[str, ...]) -> str | None:
+        """The same for tests of the package."""
+        with tempfile.TemporaryDirectory(prefix="slidejoin-mutants-") as directory:
+            verdict = execute_python(package_copy.make_copy(pathlib.Path(directory)), tests, 600)
+        self.base_python[tests] = verdict.seconds
+        return verdict.noticed
+
+    def run_python(self, mutant: Mutant) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix="slidejoin-mutants-") as directory:
+            copy = package_copy.make_copy(pathlib.Path(directory))
+            try:
+                (copy / mutant.file).write_text(mutant.apply((copy / mutant.file).read_text()))
+                most = max(LEAST_TIME, 6 * self.base_python[mutant.tests])
+                noticed = execute_python(copy, mutant.tests, most).noticed
+            except DoesNotApplyError as error:
+                return Outcome(mutant, "does not apply", str(error))
+            except package_copy.BrokenCopyError as error:
+                return Outcome(mutant, "does not compile", str(error))
+        if noticed:
+            return Outcome(mutant, "found", noticed)
+        return Outcome(mutant, "NOT FOUND", f"{', '.join(mutant.tests)} passed")
+
     def run(self, mutant: Mutant) -> Outcome:
+        if mutant.in_package:
+            return self.run_python(mutant)
         if mutant.level is not None and mutant.level not in self.levels:
             return Outcome(mutant, "skipped", f"this processor lacks {LEVELS[mutant.level]}")
         with tempfile.TemporaryDirectory(prefix="slidejoin-mutants-") as directory:
@@ -341,22 +406,27 @@ class Runner:
         return Outcome(mutant, "NOT FOUND", f"{', '.join(mutant.tests)} passed")
 
 
-def write_results(outcomes: list[Outcome]) -> None:
-    lines = [
+def write_results(outcomes: list[Outcome], mutants: list[Mutant]) -> None:
+    """Write the outcomes, and keep those of mutants that were not run."""
+    rows = {line.split(" | ")[0][2:]: line for line in RESULTS.read_text().splitlines() if line[:2] == "| "}
+    for each in outcomes:
+        by = each.by if each.word == "found" else f"**{each.word}**: {each.by}"
+        cells = [each.mutant.name, each.mutant.file, each.mutant.means, by]
+        rows[each.mutant.name] = (
+            "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        )
+    lines = [rows[mutant.name] for mutant in mutants if mutant.name in rows]
+    head = [
         "# Seeded bugs and what found them",
         "",
         "Written by `make mutants`; `mutants.toml` has the mistakes themselves.",
         "",
-        f"{sum(each.word == 'found' for each in outcomes)} of {len(outcomes)} found.",
+        f"{sum('| **' not in line for line in lines)} of {len(mutants)} found.",
         "",
         "| mutant | file | mistake | found by |",
         "|---|---|---|---|",
     ]
-    for each in outcomes:
-        by = each.by if each.word == "found" else f"**{each.word}**: {each.by}"
-        cells = [each.mutant.name, each.mutant.file, each.mutant.means, by]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    RESULTS.write_text("\n".join(lines) + "\n")
+    RESULTS.write_text("\n".join(head + lines) + "\n")
 
 
 def say(text: str) -> None:
@@ -366,27 +436,32 @@ def say(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="makes mistakes in the core and looks whether a test notices"
+        description="makes mistakes in the core and the package and looks whether a test notices"
     )
     parser.add_argument(
         "--only", nargs="+", metavar="PATTERN", help="names of mutants, or patterns such as 'queue-*'"
     )
     parser.add_argument("-j", "--jobs", type=int, default=1)
-    parser.add_argument(
-        "--write", action="store_true", help="keep the outcome in RESULTS.md; not with --only"
-    )
+    parser.add_argument("--write", action="store_true", help="keep the outcome in RESULTS.md")
     arguments = parser.parse_args()
-    mutants = read_mutants()
+    everything = mutants = read_mutants()
     if arguments.only:
         mutants = [each for each in mutants if any(fnmatch.fnmatch(each.name, one) for one in arguments.only)]
-        if not mutants or arguments.write:
-            parser.error("no mutant has such a name" if not mutants else "--write is for all mutants")
+        if not mutants:
+            parser.error("no mutant has such a name")
     runner = Runner()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        needed = runner.needs(mutants)
-        bases = pool.map(lambda pair: runner.check_base(*pair), needed)
-        for (test, level), noticed in zip(needed, bases, strict=True):
-            say(f"base {test} ({LEVELS[level]}): {noticed or 'passes'}")
+        needed = [
+            (f"{test} ({LEVELS[level]})", runner.check_base, (test, level))
+            for test, level in runner.needs(mutants)
+        ]
+        needed += [
+            (" ".join(tests), runner.check_base_python, (tests,))
+            for tests in sorted({mutant.tests for mutant in mutants if mutant.in_package})
+        ]
+        bases = pool.map(lambda base: base[1](*base[2]), needed)
+        for (what, *_), noticed in zip(needed, bases, strict=True):
+            say(f"base {what}: {noticed or 'passes'}")
             if noticed:
                 say("the tests must pass without a mistake before one can be found")
                 return 2
@@ -395,7 +470,7 @@ def main() -> int:
             outcomes.append(outcome)
             say(f"[{len(outcomes)}/{len(mutants)}] {outcome.mutant.name}: {outcome.word}: {outcome.by}")
     if arguments.write:
-        write_results(outcomes)
+        write_results(outcomes, everything)
     bad = [each for each in outcomes if not each.good]
     say(f"{len(outcomes) - len(bad)} of {len(outcomes)} mutants found or skipped; {len(bad)} not")
     return 1 if bad else 0

@@ -148,7 +148,7 @@ class Order:
             return self._ready(self._sources)
         batch = TimedRows.of(table, times, nulls, progress.latest)
         self._check(key, batch, progress.latest)
-        progress = replace(progress, latest=max(progress.latest, batch.last()), is_idle=False)
+        progress = replace(progress, latest=batch.last(), is_idle=False)
         return self._ready({**self._sources, key: progress}, key, batch)
 
     def check(self, side: int, name: str, times: NDArray[np.int64], nulls: NDArray[np.bool_] | None) -> None:
@@ -322,8 +322,8 @@ class Order:
     ) -> Ready:
         """What is ready once the sources are as in ``sources``, and one has delivered a new batch."""
         holding = [
-            (progress.latest, key)
-            for key, progress in sources.items()
+            (progress.latest, each)
+            for each, progress in sources.items()
             if progress.is_open and not progress.is_idle
         ]
         bound = min(holding, default=(math.inf, (0, "")))
