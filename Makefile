@@ -70,7 +70,7 @@ native-test: setup
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
 
-# Makes the mistakes of tests/mutants/mutants.toml, one at a time; a native test must notice each. About half an
+# Makes the mistakes of tests/mutants/mutants.toml, one at a time; a test must notice each. About half an
 # hour the first time; then only what has changed.
 mutants: setup
 	$(BIN)/python tests/mutants/run.py -j $(JOBS) --write

@@ -1,4 +1,4 @@
-"""Order by example: which rows are ready, what is refused and how it is said, what is kept and copied."""
+"""Order by example: which rows are ready, what is refused with which message, what is kept and copied."""
 
 import re
 

@@ -1,8 +1,8 @@
 """The known answers: joins whose results other systems' test suites state as facts.
 
-A case is plain data: what is joined, the steps, and what each step must bring out, in the values
-that were pushed. An engine is a small driver that understands the steps, so a new engine is held
-to the same answers by one more entry in `ENGINES`.
+A case is plain data: what is joined, the steps, and what each step must return, in the values that
+were pushed. An engine is a small driver that executes the steps, so one more entry in `ENGINES` tests
+a new engine against the same answers.
 """
 
 import copy

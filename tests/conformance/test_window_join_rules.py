@@ -1,4 +1,4 @@
-"""Rules of WindowJoin that no other engine has: silent sides by the clock, late rows handed over, output."""
+"""Rules that only WindowJoin has: sides that become idle by the clock, returned late rows, output."""
 
 import numpy as np
 import pyarrow as pa

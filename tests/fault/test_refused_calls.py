@@ -1,4 +1,4 @@
-"""A call that is refused changes nothing, also where silence, promises and units of time come together."""
+"""A refused call changes nothing, also when idle sides, promises and units of time are combined."""
 
 import gc
 import weakref

@@ -1,6 +1,6 @@
-"""Snapshots that are torn, flipped or forged: StateError, never a wrong answer, never a big allocation.
+"""Documents that are truncated, damaged or forged: StateError, never a wrong answer or a large allocation.
 
-Files whose writing fails: the old one still loads.
+After a failed write the old file still loads.
 """
 
 import copy

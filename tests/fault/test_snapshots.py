@@ -1,7 +1,7 @@
-"""Snapshots of joins that are torn, flipped, mixed up or forged: StateError, and never a join.
+"""Snapshots of joins that are truncated, damaged, mixed up or forged are refused with StateError.
 
-Files whose writing fails: the old one still loads. ``test_state`` does the same to documents that know of no
-join. SLIDEJOIN_TESTS=long damages every byte.
+After a failed write the old file still loads. ``test_snapshot_documents`` tests the same for documents that
+do not belong to a join. SLIDEJOIN_TESTS=long damages every byte.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""What WindowJoin promises about matching, sentence by sentence, and about bad input: it changes nothing."""
+"""What WindowJoin documents about matching, rule by rule; bad input is refused and changes nothing."""
 
 import math
 import threading

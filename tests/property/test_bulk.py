@@ -1,4 +1,4 @@
-"""The same promise on streams long enough for structures to grow, shrink and turn over."""
+"""Every index gives the reference's pairs on streams that are long enough to grow, shrink and renew it."""
 
 import os
 

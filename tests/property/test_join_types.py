@@ -1,4 +1,4 @@
-"""Join types: what each brings out beside the pairs, whatever the index, the batches and the order.
+"""Join types: the rows that each returns besides the pairs do not depend on index, batches or order.
 
 Every property runs with probe-only rows (`store=False`) mixed in; its inputs are long, so the short form has
 fewer examples than elsewhere.

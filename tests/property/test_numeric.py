@@ -1,4 +1,4 @@
-"""The first promise: index, batches, groups and machine decide speed, never pairs."""
+"""NumericJoin: pairs do not depend on the index, the batches, the groups or the machine."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""The second promise: the sequence of arrivals is that of the reference, however sources and batches fall."""
+"""Order: the sequence of arrivals is the reference's, however sources interleave and batches are cut."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Sources of a join against the reference: how inputs interleave and fall into batches never matters."""
+"""Sources of a join against the reference: results do not depend on interleaving or batches."""
 
 import copy
 import itertools

@@ -1,9 +1,8 @@
-"""A join that crashes, and goes on from what was kept of it: nothing lost, nothing twice.
+"""A join that crashes and continues from a snapshot loses no result and returns none twice.
 
 The machine of ``test_window_join_machine`` compares every call with a reference that never stops. Here the
-join beside it is taken apart between the steps: restored from a whole snapshot or from a head and chunks,
-under another index, after a crash that forgot the last calls. Those are then made again and must bring out
-what they did the first time.
+join is replaced between the steps: restored from a whole snapshot or from a head and chunks, with another
+index, or after a crash that lost the last calls. These calls are then repeated and must return the same.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Index, batches, form of the input and machine decide speed, never pairs; symmetries of joins hold."""
+"""WindowJoin: pairs do not depend on index, batches, form of the input or machine; symmetries hold."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""A join and the reference live side by side; after every step they agree on results, counters and state."""
+"""After every step of a random sequence a join and the reference agree on results, counters and state."""
 
 import os
 import random

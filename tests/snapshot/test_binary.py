@@ -1,4 +1,4 @@
-"""Documents, tables, flags, files and the log of chunks: what goes in comes out. Damage: tests/fault."""
+"""Documents, tables, flags, files and the log of chunks: round trips. For damage see tests/fault."""
 
 import json
 import math
