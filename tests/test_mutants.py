@@ -1,7 +1,7 @@
 """The seeded bugs (tests/mutants): all of them still apply, and the runner tells what becomes of one.
 
-`make mutants` makes all the mistakes, which takes half an hour; here one of the core and one of the package
-is made for real, SLIDEJOIN_TESTS=long makes one in each Python file that has any.
+`make mutants` makes all the mistakes, which takes half an hour; here one of the core is made for real,
+SLIDEJOIN_TESTS=long makes one in each Python file that has any.
 """
 
 import os
@@ -68,10 +68,13 @@ def test_the_outcome_is_kept_for_every_mutant() -> None:
 
 
 PYTHON = {mutant.file: mutant for mutant in MUTANTS if mutant.in_package}
-SAMPLE = PYTHON if os.environ.get("SLIDEJOIN_TESTS") == "long" else ["order/waiting.py"]
+in_the_long_form = pytest.mark.skipif(
+    os.environ.get("SLIDEJOIN_TESTS") != "long", reason="SLIDEJOIN_TESTS=long: runs pytest for each mistake"
+)
 
 
-@pytest.mark.parametrize("file", SAMPLE)
+@in_the_long_form
+@pytest.mark.parametrize("file", PYTHON)
 def test_a_mistake_in_the_package_is_found(file: str) -> None:
     runner = run.Runner()
     mutant = PYTHON[file]
@@ -81,6 +84,7 @@ def test_a_mistake_in_the_package_is_found(file: str) -> None:
     assert outcome.by.startswith(mutant.tests)
 
 
+@in_the_long_form
 def test_what_becomes_of_a_mistake_in_the_package() -> None:
     runner = run.Runner()
     tests = ("test_order.py",)
