@@ -94,7 +94,7 @@ static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int u
     return spec;
 }
 
-// Counting many partners makes a join that chooses its index change it; listing them makes it change back.
+// Counting many matches makes a join that chooses its index change it; listing them makes it change again.
 TEST(the_index_is_exchanged_without_a_trace) {
     for (const Level level : kLevels) {
         if (!supported(level)) continue;
@@ -126,7 +126,7 @@ TEST(the_index_is_exchanged_without_a_trace) {
                 if (from == 27000) CHECK(chosen->index().kind == IndexKind::bi_sort);
                 changes = chosen->index().changes;
             }
-            CHECK(chosen->index().kind == IndexKind::bucket_tree);
+            CHECK(chosen->index().kind == IndexKind::im_tree);
             CHECK_EQUAL(changes, 2u);
         }
     }
