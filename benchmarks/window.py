@@ -125,9 +125,8 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
     "extract keys": ((BoundJoin, "read"),),
     "native join": ((BoundJoin, "push"),),
     "store rows": ((RowStore, "append"),),
-    "take rows": ((RowStore, "take"),),
-    "build the table": ((live, "result_table"),),
-    "drop rows": ((RowStore, "drop_before"),),
+    "build the table": ((live, "matched_rows"),),
+    "drop rows": ((RowStore, "limit"),),
 }
 REST = "everything else"
 

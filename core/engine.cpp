@@ -103,6 +103,16 @@ void Pairs::resize_storage(std::size_t capacity) {
 
 void Pairs::grow(std::size_t count) { resize_storage(std::max(size_ + count, capacity_ + capacity_ / 2)); }
 
+void Pairs::keep(const bool* wanted) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+        left_[kept] = left_[i];
+        right_[kept] = right_[i];
+        kept += wanted[i];
+    }
+    size_ = kept;
+}
+
 void Pairs::fit() {
     if (capacity_ > size_ + size_ / 8) resize_storage(size_);
 }

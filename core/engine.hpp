@@ -116,7 +116,8 @@ class Pairs {
     void add(std::size_t count) { size_ += count; }
 
     void clear() { size_ = 0; }
-    void fit();  // gives back what was reserved in vain
+    void keep(const bool* wanted);  // and drops the others
+    void fit();                     // gives back what was reserved in vain
 
   private:
     void grow(std::size_t count);
@@ -204,15 +205,21 @@ struct Stats {
 // Thrown before anything has changed: the batch breaks a rule.
 struct BatchError : std::runtime_error {
     enum class Kind { side, order, capacity };
-    BatchError(Kind kind, std::size_t row, const std::string& message)
-        : std::runtime_error(message), kind(kind), row(row) {}
+    BatchError(Kind kind, std::size_t row, const std::string& message, std::int64_t time = 0,
+               std::int64_t latest = 0)
+        : std::runtime_error(message), kind(kind), row(row), time(time), latest(latest) {}
     Kind kind;
     std::size_t row;
+    std::int64_t time;  // order: of the row, and the latest before it
+    std::int64_t latest;
 };
 
-// An earlier push ran out of memory half way through: the state is lost.
+// Memory ran out in the middle of a call: the state is lost.
 struct BrokenJoin : std::runtime_error {
-    BrokenJoin() : std::runtime_error("an earlier push ran out of memory; this join cannot go on") {}
+    BrokenJoin()
+        : std::runtime_error(
+              "memory ran out in the middle of a call; this join cannot go on, restore its "
+              "last snapshot") {}
 };
 
 // A structure contradicts itself: a defect of this library.

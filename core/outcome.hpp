@@ -35,53 +35,39 @@ class Outcome {
     // Positions of a side up to `next` exist; new ones have not matched.
     void extend(int side, std::uint64_t next) { flags_[side].resize(next); }
 
-    // Positions before `first` and from `next` on are given up.
-    void limit(int side, std::uint64_t first, std::uint64_t next) {
-        flags_[side].resize(next);
-        flags_[side].drop(first);
-    }
-
-    // These positions of a side go on under new ones, from `first` on.
-    void renumber(int side, const std::int64_t* old, std::size_t count, std::uint64_t first) {
+    // Follows a side to the positions [first, next), where those in `moved` went on under new numbers.
+    void follow(int side, std::uint64_t first, std::uint64_t next, const std::vector<std::uint64_t>& moved) {
         Flags& flags = flags_[side];
-        flags.resize(first + count);
-        for (std::size_t i = 0; flags.used && i < count; ++i)
-            flags.at(first + i) = flags.at(static_cast<std::uint64_t>(old[i]));
+        if (!flags.used) return;
+        flags.resize(moved.empty() ? next : first);
+        flags.resize(next);
+        for (std::size_t i = 0; i < moved.size(); ++i) flags.at(first + i) = flags.at(moved[i]);
+        flags.drop(first);
     }
 
-    struct Found {
-        const std::int64_t* left;
-        const std::int64_t* right;
-        const bool* wanted;  // which of the pairs are matches; nullptr: all
-        std::size_t pairs;
-        const std::int64_t* after;  // final tuples, as in Finals
-        const std::int64_t* position;
-        const std::uint8_t* side;
-        std::size_t finals;
-    };
-
-    void write(const Found& found, Pairs& out) {
+    // What comes out for these pairs and final tuples. `wanted` says which pairs are matches; nullptr: all.
+    void write(const Pairs& found, const bool* wanted, const Finals& finals, Pairs& out) {
         std::size_t done = 0;
         const auto write_finals = [&](std::size_t before) {
-            for (; done < found.finals && static_cast<std::size_t>(found.after[done]) <= before; ++done)
-                write_final(found.side[done], found.position[done], out);
+            for (; done < finals.after.size() && finals.after[done] <= before; ++done)
+                write_final(finals.side[done], static_cast<std::int64_t>(finals.position[done]), out);
         };
-        out.reserve(found.pairs + found.finals);
-        for (std::size_t i = 0; i < found.pairs; ++i) {
+        out.reserve(found.size() + finals.after.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
             write_finals(i);
-            if (!found.wanted || found.wanted[i]) write_pair(found.left[i], found.right[i], out);
+            if (!wanted || wanted[i]) write_pair(found.left()[i], found.right()[i], out);
         }
-        write_finals(found.pairs);
+        write_finals(found.size());
     }
 
-    // The end of input: all that is held and never matched.
-    void finish(Pairs& out) {
+    // The end of input: all that is held and never matched. Changes nothing.
+    void finish(Pairs& out) const {
         for (int side = 0; side < 2; ++side) {
             if (!type_.preserves[side]) continue;
-            Flags& flags = flags_[side];
-            out.reserve(flags.next() - flags.first);
+            const Flags& flags = flags_[side];
             for (std::uint64_t position = flags.first; position < flags.next(); ++position)
-                write_final(side, static_cast<std::int64_t>(position), out);
+                if (!flags.data[position - flags.first + flags.gone])
+                    add_alone(side, static_cast<std::int64_t>(position), out);
         }
     }
 
@@ -98,10 +84,13 @@ class Outcome {
         if (flags.used) flags.data.assign(data, data + count);
     }
 
+    const JoinType& type() const { return type_; }
     bool uses(int side) const { return flags_[side].used; }
     std::size_t bytes() const { return flags_[0].data.capacity() + flags_[1].data.capacity(); }
 
   private:
+    static constexpr std::size_t kSlack = 4096;  // bytes that are not worth giving back
+
     struct Flags {
         bool used = false;
         std::uint64_t first = 0;
@@ -127,6 +116,7 @@ class Outcome {
             if (2 * gone <= data.size()) return;
             data.erase(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(gone));
             gone = 0;
+            if (data.capacity() > 8 * data.size() + kSlack) data.shrink_to_fit();
         }
     };
 

@@ -332,11 +332,11 @@ def test_a_failing_append_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch)
     store = RowStore(table.schema)
     store.append(table)
 
-    def fail(_array: pa.Array) -> None:
+    def fail(*_: Any) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._columns[-1], "append", fail)
+        patch.setattr(column_store.Blocks, "appended", fail)
         with pytest.raises(MemoryError):
             store.append(table)
     assert store.next == 2

@@ -108,19 +108,23 @@ def test_a_closed_join_keeps_its_counters():
         join.push(left={"k": [1]})
 
 
-def test_an_error_in_the_middle_of_a_batch_stops_the_join(monkeypatch):
-    join = sj.WindowJoin(sj.equal("k"), 10)
+@pytest.mark.parametrize("stage", ["append", "limit"])
+def test_memory_that_runs_out_after_rows_were_joined_loses_nothing(monkeypatch, stage):
+    join = sj.WindowJoin(sj.equal("k"), 1)
     join.push(left={"k": [1]})
+    join.push(right={"k": [0]})
 
     def fail(*_):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(sj.live.RowStore, "append", fail)
-    with pytest.raises(MemoryError):
+    monkeypatch.setattr(sj.live.RowStore, stage, fail)
+    with pytest.raises(sj.CapacityError, match="after the rows were joined"):
         join.push(right={"k": [1]})
+    with pytest.raises(sj.CapacityError, match="no room"):
+        join.push(left={"k": [1]})
     monkeypatch.undo()
-    with pytest.raises(sj.UsageError, match="no room"):
-        join.push(right={"k": [1]})
+    assert join.push(left={"k": [1]}).to_pylist() == [{"k": 1, "k_right": 1}] * 2
+    join.check()
 
 
 def test_explain_says_what_is_indexed_and_what_filters():

@@ -23,9 +23,32 @@ using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::d
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-[[noreturn]] void raise(const char* error, const char* message) {
+// A one-dimensional array of NumPy in machine form, read in place. NumPy's own interface takes a fraction of
+// nanobind's time.
+struct ArrayView {
+    const void* data;
+    std::size_t size;
+};
+
+ArrayView view_of(const nb::handle& object, int type) {
+    auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
+    if (!PyArray_Check(object.ptr()) || PyArray_NDIM(array) != 1 || !PyArray_ISCARRAY_RO(array) ||
+        !PyArray_EquivTypenums(PyArray_TYPE(array), type))
+        throw nb::type_error("not a contiguous, aligned NumPy array of the expected type");
+    return {PyArray_DATA(array), static_cast<std::size_t>(PyArray_DIM(array, 0))};
+}
+
+ArrayView view_of(const nb::handle& object, int type, std::size_t size) {
+    const ArrayView view = view_of(object, type);
+    if (view.size != size) throw nb::type_error("arrays of different lengths");
+    return view;
+}
+
+[[noreturn]] void raise(const char* error, const char* message, const nb::object& refused = nb::none()) {
     const nb::object type = nb::module_::import_("slidejoin.errors").attr(error);
-    PyErr_SetString(type.ptr(), message);
+    const nb::object instance = type(message);
+    if (!refused.is_none()) instance.attr("refused") = refused;
+    PyErr_SetObject(type.ptr(), instance.ptr());
     throw nb::python_error();
 }
 
@@ -36,17 +59,14 @@ auto translated(Call call) {
         return call();
     } catch (const BatchError& error) {
         const char* names[] = {"SchemaError", "OrderError", "CapacityError"};
-        raise(names[static_cast<int>(error.kind)], error.what());
+        const bool order = error.kind == BatchError::Kind::order;
+        raise(names[static_cast<int>(error.kind)], error.what(),
+              order ? nb::make_tuple(error.row, error.time, error.latest) : nb::object(nb::none()));
     } catch (const BrokenJoin& error) {
         raise("StateError", error.what());
     } catch (const BrokenInvariant& error) {
         raise("StateError", error.what());
     }
-}
-
-void require_aligned(const void* data, std::size_t size) {
-    if (reinterpret_cast<std::uintptr_t>(data) % size)
-        throw nb::type_error("an array that is not aligned to its type");
 }
 
 nb::capsule new_pairs(Pairs*& pairs) {
@@ -56,7 +76,7 @@ nb::capsule new_pairs(Pairs*& pairs) {
 
 // An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time, which is
 // what a push of one tuple mostly consists of.
-nb::object positions(std::int64_t* data, std::size_t size, const nb::capsule& owner) {
+nb::object positions(std::int64_t* data, std::size_t size, const nb::object& owner) {
     const npy_intp shape[] = {static_cast<npy_intp>(size)};
     PyObject* array =
         data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data) : PyArray_SimpleNew(1, shape, NPY_INT64);

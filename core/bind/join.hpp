@@ -11,8 +11,8 @@
 #include <concepts>
 #include <optional>
 
-#include "arrays.hpp"
 #include "names.hpp"
+#include "outcome.hpp"
 
 namespace slidejoin {
 namespace {
@@ -41,12 +41,76 @@ JoinSpec spec_of(const std::vector<Conjunct>& on, std::uint32_t equalities, cons
     return spec;
 }
 
-// Checks the values of a conjunct against its type and the number of rows.
-void check_key(const KeyName& key, const AnyColumn& values, std::size_t size) {
-    if (values.dtype() != key.dtype) throw nb::type_error("keys have another type than the join");
-    if (values.shape(0) != size) throw nb::type_error("arrays of different lengths");
-    require_aligned(values.data(), values.itemsize());
-}
+// Columns of one batch, checked against the types of their conjuncts; the caller's objects keep them alive.
+class Arrays {
+  public:
+    Arrays(const std::vector<const KeyName*>& types, std::size_t size) : types_(types) { batch_.size = size; }
+
+    // One (values, nulls or None) for each conjunct.
+    static Arrays of(const std::vector<const KeyName*>& types, const nb::list& keys) {
+        if (keys.size() != types.size() || types.empty())
+            throw nb::type_error("not one key for each conjunct");
+        Arrays arrays(types, view_of(nb::tuple(keys[0])[0], types[0]->dtype).size);
+        for (const nb::handle& each : keys) {
+            const nb::tuple key(nb::borrow<nb::tuple>(each));
+            const nb::object nulls = key[1];
+            arrays.add_key(key[0], nulls.is_none() ? nullptr : arrays.read<bool>(nulls, NPY_BOOL));
+        }
+        return arrays;
+    }
+
+    void add_key(const nb::handle& values, const bool* nulls) {
+        keys_.push_back({view_of(values, types_[keys_.size()]->dtype, batch_.size).data, nulls});
+    }
+
+    // An array, or one side for all rows.
+    void set_sides(const nb::handle& sides) {
+        if (PyLong_Check(sides.ptr())) {
+            sides_.assign(batch_.size, nb::cast<std::uint8_t>(sides));
+            batch_.sides = sides_.data();
+        } else {
+            batch_.sides = read<std::uint8_t>(sides, NPY_UINT8);
+        }
+    }
+
+    void set_times(const nb::handle& times, const nb::handle& nulls) {
+        batch_.times = read<std::int64_t>(times, NPY_INT64);
+        if (!nulls.is_none()) batch_.null_times = read<bool>(nulls, NPY_BOOL);
+    }
+
+    void set_store(bool store) { batch_.store = store; }
+
+    const Batch& batch() {
+        batch_.keys = keys_.data();
+        return batch_;
+    }
+
+    template <class Value>
+    const Value* read(const nb::handle& array, int type) const {
+        return static_cast<const Value*>(view_of(array, type, batch_.size).data);
+    }
+
+  private:
+    const std::vector<const KeyName*>& types_;
+    Batch batch_{};
+    std::vector<Column> keys_;
+    std::vector<std::uint8_t> sides_;
+};
+
+// What a call did to a join: all that the rows of both sides need to follow it.
+struct Record {
+    nb::object left, right;    // positions of the matches; -1 for no partner
+    nb::object late;           // numbers of late rows, or None
+    std::uint64_t first[2]{};  // positions [first, next) of each side are stored
+    std::uint64_t next[2]{};
+    nb::object moved[2];      // old positions of the tuples that were given new ones, or None
+    bool candidates = false;  // the matches are candidates, whose values resolve() wants compared
+
+    nb::tuple sides() const {
+        return nb::make_tuple(nb::make_tuple(first[0], next[0], moved[0]),
+                              nb::make_tuple(first[1], next[1], moved[1]));
+    }
+};
 
 class NativeJoin {
   public:
@@ -54,12 +118,12 @@ class NativeJoin {
                std::uint64_t left, std::uint64_t right, std::uint64_t duration, bool self_purge,
                std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
                bool sorted, std::uint32_t group, const std::string& level, std::uint32_t equalities,
-               const std::string& banded, std::tuple<bool, bool> finals,
+               const std::string& banded, nb::object outcome, bool hashed,
                const std::vector<std::tuple<std::string, double>>& options)
-        : timed_(window != "rows"), self_join_(self_join) {
+        : timed_(window != "rows"), self_join_(self_join), hashed_(hashed), outcome_owner_(outcome) {
         JoinSpec spec = spec_of(on, equalities, banded, keys_);
-        spec.finals[0] = std::get<0>(finals);
-        spec.finals[1] = std::get<1>(finals);
+        if (!outcome.is_none()) outcome_ = &nb::cast<NativeOutcome*>(outcome)->outcome();
+        for (int side = 0; outcome_ && side < 2; ++side) spec.finals[side] = outcome_->type().preserves[side];
         spec.automatic = index == "auto";
         if (!spec.automatic) {
             const IndexEntry& entry = find(catalog(), index);
@@ -81,29 +145,29 @@ class NativeJoin {
         engine_ = make_engine(spec, level_of(level));
     }
 
-    nb::tuple push(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
+    nb::tuple push(const nb::handle& sides, const nb::handle& keys, const nb::handle& times,
+                   const nb::handle& null_times) {
         Pairs* pairs = nullptr;
         const nb::capsule owner = new_pairs(pairs);
-        Arrays arrays(*this, sides, times, null_times, keys.shape(0));
-        arrays.add_key(*this, keys, nullptr);
+        Arrays arrays = single(sides, keys, times, null_times);
         run(arrays, pairs);
         return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
                               positions(pairs->right(), pairs->size(), owner));
     }
 
-    std::uint64_t count(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
-        Arrays arrays(*this, sides, times, null_times, keys.shape(0));
-        arrays.add_key(*this, keys, nullptr);
+    std::uint64_t count(const nb::handle& sides, const nb::handle& keys, const nb::handle& times,
+                        const nb::handle& null_times) {
+        Arrays arrays = single(sides, keys, times, null_times);
         return run(arrays, static_cast<Pairs*>(nullptr));
     }
 
     // Parts of runs (probe, run, start, end), pairs (left, right, arrival), the positions of the arrivals,
     // runs that are handed over (number, positions) and the numbers of those that are gone.
-    nb::tuple ranges(nb::object sides, const AnyColumn& keys, nb::object times, nb::object null_times) {
+    nb::tuple ranges(const nb::handle& sides, const nb::handle& keys, const nb::handle& times,
+                     const nb::handle& null_times) {
         RangeResult* result = new RangeResult;
         const nb::capsule owner(result, [](void* p) noexcept { delete static_cast<RangeResult*>(p); });
-        Arrays arrays(*this, sides, times, null_times, keys.shape(0));
-        arrays.add_key(*this, keys, nullptr);
+        Arrays arrays = single(sides, keys, times, null_times);
         run(arrays, [&](const Batch& batch) {
             const std::uint64_t found = engine_->ranges(batch, *result);
             result->pairs.fit();
@@ -124,38 +188,50 @@ class NativeJoin {
             array(result->positions), runs, copied(result->gone));
     }
 
-    // One (values, nulls or None) for each conjunct; also returns the numbers of late rows.
-    nb::tuple push_rows(nb::object sides, const std::vector<std::tuple<AnyColumn, nb::object>>& keys,
-                        nb::object times, nb::object null_times, bool store) {
-        Pairs* pairs = nullptr;
-        const nb::capsule owner = new_pairs(pairs);
-        Arrays arrays(*this, sides, times, null_times, keys.empty() ? 0 : std::get<0>(keys[0]).shape(0));
-        arrays.add_keys(*this, keys);
+    // Joins a batch with one (values, nulls or None) for each conjunct. Where keys are hashes and some met,
+    // the record has candidates, and resolve() must follow.
+    Record push_rows(const nb::handle& sides, const nb::list& keys, const nb::handle& times,
+                     const nb::handle& null_times, bool store) {
+        Arrays arrays = Arrays::of(keys_, keys);
+        if (!self_join_) arrays.set_sides(sides);
+        if (timed_) arrays.set_times(times, null_times);
         arrays.set_store(store);
-        run(arrays, pairs);
-        return nb::make_tuple(positions(pairs->left(), pairs->size(), owner),
-                              positions(pairs->right(), pairs->size(), owner), copied(engine_->late()));
+        const Batch& batch = arrays.batch();
+        return recorded([&](Pairs& pairs) {
+            std::uint64_t next[2];
+            for (int side = 0; side < 2; ++side) next[side] = engine_->state().sides[side].next;
+            engine_->push(batch, &pairs);
+            if (outcome_ && (outcome_->uses(0) || outcome_->uses(1))) extend(batch, next);
+        });
     }
 
-    nb::object renumbered(int side) const { return copied(engine_->renumbered(checked(side))); }
-
-    // (pairs before, position, side) of the tuples that the last call made final.
-    nb::tuple finals() const {
-        const Finals& finals = engine_->finals();
-        return nb::make_tuple(copied(finals.after), copied(finals.position), bytes(finals.side));
-    }
-
-    void advance(std::int64_t to, int side) {
+    Record advance(std::int64_t to, int side) {
         if (side != 2) checked(side);
-        const Turn turn(*this);
-        translated([&] { engine_->advance(to, side); });
+        return recorded([&](Pairs&) { engine_->advance(to, side); });
     }
 
-    void idle(int side) {
+    Record idle(int side) {
         checked(side);
-        const Turn turn(*this);
-        translated([&] { engine_->idle(side); });
+        return recorded([&](Pairs&) { engine_->idle(side); });
     }
+
+    // Goes on with the candidates of the last record: `wanted` says which of them are matches; None: all.
+    Record resolve(const nb::handle& wanted) {
+        if (!record_.candidates) return record_;
+        const bool* flags = nullptr;
+        if (!wanted.is_none())
+            flags = static_cast<const bool*>(view_of(wanted, NPY_BOOL, pairs_->size()).data);
+        const Turn turn(*this);
+        settle(flags);
+        return record_;
+    }
+
+    // The last record, and the number of calls that made one: a record outlives an interrupt that keeps it
+    // from its caller.
+    const Record& record() const { return record_; }
+    std::uint64_t calls() const { return calls_; }
+    std::uint64_t rejected() const { return rejected_; }
+    void set_rejected(std::uint64_t rejected) { rejected_ = rejected; }
 
     // The join without its tuples: numbers, and None for a time that never was.
     nb::dict state() {
@@ -188,8 +264,7 @@ class NativeJoin {
         return bytes(engine_->unseen(checked(side), from, to));
     }
 
-    using Held = std::tuple<std::vector<std::tuple<AnyColumn, nb::object>>, nb::object, nb::object,
-                            nb::object>;  // keys, times, null_times, unseen
+    using Held = std::tuple<nb::list, nb::object, nb::object, nb::object>;  // keys, times, null_times, unseen
 
     // Takes up a state with the tuples of both sides.
     void load(const nb::dict& state, const Held& left, const Held& right) {
@@ -197,7 +272,6 @@ class NativeJoin {
         const char* names[] = {"left", "right"};
         const Held* held[] = {&left, &right};
         std::optional<Arrays> arrays[2];
-        Column_<bool> unseen[2];
         Stored stored[2];
         for (int i = 0; i < 2; ++i) {
             const nb::dict part = nb::cast<nb::dict>(state[names[i]]);
@@ -211,12 +285,12 @@ class NativeJoin {
             side.progress = instant_of(part["progress"]);
             side.idle = nb::cast<bool>(part["idle"]);
             const auto& [keys, times, null_times, flags] = *held[i];
-            const std::size_t size = keys.empty() ? 0 : std::get<0>(keys[0]).shape(0);
+            arrays[i].emplace(Arrays::of(keys_, keys));
+            if (timed_) arrays[i]->set_times(times, null_times);
+            stored[i] = {arrays[i]->batch(), arrays[i]->read<bool>(flags, NPY_BOOL)};
+            const std::size_t size = stored[i].tuples.size;
             if (side.next - side.first != size || size > kMaxLive)
                 throw nb::value_error("positions do not fit the tuples");
-            arrays[i].emplace(*this, nb::none(), times, null_times, size);
-            arrays[i]->add_keys(*this, keys);
-            stored[i] = {arrays[i]->batch(*this), column(flags, unseen[i], size)};
         }
         loaded.latest = timestamp(state["latest"]);
         loaded.watermark = instant_of(state["watermark"]);
@@ -241,7 +315,7 @@ class NativeJoin {
         nb::dict result;
         result["rows_left"] = stats.rows[0];
         result["rows_right"] = stats.rows[1];
-        result["matches"] = stats.matches;
+        result["matches"] = stats.matches - rejected_;
         result["late_left"] = stats.late[0];
         result["late_right"] = stats.late[1];
         result["null_left"] = stats.nulls[0];
@@ -277,52 +351,16 @@ class NativeJoin {
         std::atomic<bool>& busy_;
     };
 
-    template <class T>
-    using Column_ = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-    // The arrays of one push, kept alive and checked against the join.
-    class Arrays {
-      public:
-        Arrays(const NativeJoin& join, const nb::object& sides, const nb::object& times,
-               const nb::object& null_times, std::size_t size)
-            : batch_{nullptr, nullptr, nullptr, nullptr, size} {
-            if (!join.self_join_ && !sides.is_none()) batch_.sides = column(sides, sides_, size);
-            if (join.timed_) batch_.times = column(times, times_, size);
-            else if (!times.is_none()) throw nb::type_error("times for a window of rows");
-            if (!null_times.is_none()) batch_.null_times = column(null_times, null_times_, size);
-        }
-
-        void add_key(const NativeJoin& join, const AnyColumn& values, const bool* nulls) {
-            if (keys_.size() == join.keys_.size()) throw nb::type_error("more keys than conjuncts");
-            check_key(*join.keys_[keys_.size()], values, size());
-            keys_.push_back({values.data(), nulls});
-        }
-
-        void add_keys(const NativeJoin& join, const std::vector<std::tuple<AnyColumn, nb::object>>& keys) {
-            masks_.resize(keys.size());
-            for (std::size_t i = 0; i < keys.size(); ++i) {
-                const auto& [values, nulls] = keys[i];
-                add_key(join, values, nulls.is_none() ? nullptr : column(nulls, masks_[i], size()));
-            }
-        }
-
-        void set_store(bool store) { batch_.store = store; }
-        std::size_t size() const { return batch_.size; }
-
-        const Batch& batch(const NativeJoin& join) {
-            if (keys_.size() != join.keys_.size()) throw nb::type_error("fewer keys than conjuncts");
-            batch_.keys = keys_.data();
-            return batch_;
-        }
-
-      private:
-        Batch batch_;
-        std::vector<Column> keys_;
-        std::vector<Column_<bool>> masks_;
-        Column_<std::uint8_t> sides_;
-        Column_<std::int64_t> times_;
-        Column_<bool> null_times_;
-    };
+    // The arrays of a join with one conjunct.
+    Arrays single(const nb::handle& sides, const nb::handle& keys, const nb::handle& times,
+                  const nb::handle& null_times) const {
+        Arrays arrays(keys_, view_of(keys, keys_[0]->dtype).size);
+        arrays.add_key(keys, nullptr);
+        if (!self_join_) arrays.set_sides(sides);
+        if (timed_) arrays.set_times(times, null_times);
+        else if (!times.is_none()) throw nb::type_error("times for a window of rows");
+        return arrays;
+    }
 
     static int checked(int side) {
         if (side != 0 && side != 1) throw nb::value_error("side is neither 0 nor 1");
@@ -357,27 +395,108 @@ class NativeJoin {
     template <class Call>
         requires std::invocable<Call, const Batch&>
     std::uint64_t run(Arrays& arrays, Call call) {
-        const Batch& batch = arrays.batch(*this);
-        if (!self_join_ && !batch.sides) throw nb::type_error("sides are missing");
+        const Batch& batch = arrays.batch();
         const Turn turn(*this);
-        return translated([&] {
+        std::uint64_t found = 0;
+        whole([&] { found = call(batch); });
+        return found;
+    }
+
+    // A change that happens or does not; one that memory runs out for ends the join.
+    template <class Change>
+    void whole(Change change) {
+        translated([&] {
+            if (lost_) throw BrokenJoin();
             nb::gil_scoped_release released;
-            return call(batch);
+            try {
+                change();
+            } catch (const std::bad_alloc&) {
+                lost_ = true;
+                throw BrokenJoin();
+            }
         });
     }
 
-    template <class T>
-    static const T* column(const nb::object& object, Column_<T>& column, std::size_t size) {
-        if (!nb::try_cast(object, column, false)) throw nb::type_error("an array of another type");
-        if (column.shape(0) != size) throw nb::type_error("arrays of different lengths");
-        require_aligned(column.data(), sizeof(T));
-        return column.data();
+    // Calls the engine and keeps what it did as the record.
+    template <class Call>
+    Record recorded(Call call) {
+        const Turn turn(*this);
+        if (record_.candidates) raise("StateError", "candidates of the last call were not resolved");
+        Pairs* pairs = nullptr;
+        const nb::capsule owner = new_pairs(pairs);
+        whole([&] {
+            call(*pairs);
+            pairs->fit();
+        });
+        pairs_ = pairs;
+        pairs_owner_ = owner;
+        record_ = {};
+        ++calls_;
+        const std::vector<std::uint32_t>& late = engine_->late();
+        record_.late = late.empty() ? nb::object(nb::none()) : copied(late);
+        if (hashed_ && pairs->size()) {
+            record_.candidates = true;
+            set_matches(*pairs, owner);
+        } else {
+            settle(nullptr);
+        }
+        return record_;
+    }
+
+    // Applies the join type to the pairs of the last call, and notes where both sides stand.
+    void settle(const bool* wanted) {
+        Pairs* out = pairs_;
+        nb::object owner = pairs_owner_;
+        const bool inner = !outcome_ || (!outcome_->uses(0) && !outcome_->uses(1));
+        if (!inner) owner = new_pairs(out);
+        const JoinState state = engine_->state();
+        whole([&] {
+            const std::size_t found = pairs_->size();
+            const std::size_t wrong =
+                wanted ? static_cast<std::size_t>(std::count(wanted, wanted + found, false)) : 0;
+            if (!inner) outcome_->write(*pairs_, wanted, engine_->finals(), *out);
+            else if (wanted) out->keep(wanted);
+            for (int i = 0; outcome_ && i < 2; ++i)
+                outcome_->follow(i, state.sides[i].first, state.sides[i].next, engine_->renumbered(i));
+            rejected_ += wrong;
+        });
+        for (int i = 0; i < 2; ++i) {
+            const std::vector<std::uint64_t>& moved = engine_->renumbered(i);
+            record_.first[i] = state.sides[i].first;
+            record_.next[i] = state.sides[i].next;
+            record_.moved[i] = moved.empty() ? nb::object(nb::none()) : copied(moved);
+        }
+        set_matches(*out, owner);
+        record_.candidates = false;
+        pairs_ = nullptr;
+        pairs_owner_ = nb::object();
+    }
+
+    void set_matches(const Pairs& pairs, const nb::object& owner) {
+        record_.left = positions(pairs.left(), pairs.size(), owner);
+        record_.right = positions(pairs.right(), pairs.size(), owner);
+    }
+
+    // Positions that exist while the matches of a batch are written: those before it, and its rows in time.
+    void extend(const Batch& batch, std::uint64_t (&next)[2]) {
+        for (std::size_t row = 0; row < batch.size; ++row) ++next[batch.sides[row] & 1];
+        for (const std::uint32_t row : engine_->late()) --next[batch.sides[row] & 1];
+        for (int side = 0; side < 2; ++side) outcome_->extend(side, next[side]);
     }
 
     std::vector<const KeyName*> keys_;
     const bool timed_;
     const bool self_join_;
+    const bool hashed_;  // pairs are candidates
     std::unique_ptr<Engine> engine_;
+    nb::object outcome_owner_;
+    Outcome* outcome_ = nullptr;
+    Record record_;
+    Pairs* pairs_ = nullptr;  // of the record, before the join type
+    nb::object pairs_owner_;
+    std::uint64_t calls_ = 0;
+    std::uint64_t rejected_ = 0;  // candidates that were not matches
+    bool lost_ = false;
     std::atomic<bool> busy_{false};
 };
 

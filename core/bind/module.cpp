@@ -3,31 +3,37 @@
 #include "../hash.hpp"
 #include "../merge.hpp"
 #include "join.hpp"
-#include "outcome.hpp"
+#include "rows.hpp"
 #include "tables.hpp"
 
 namespace slidejoin {
 namespace {
 
-// The ends only: offsets rise within one column.
-void check_offsets(const Numbers& offsets, const Bytes& data) {
-    const std::size_t size = offsets.shape(0);
-    if (size == 0 || offsets(0) < 0 || offsets(size - 1) > static_cast<std::int64_t>(data.shape(0)))
+template <class Offset>
+nb::object hashed(const ArrayView& offsets, const ArrayView& data) {
+    const auto* at = static_cast<const Offset*>(offsets.data);
+    // The ends only: offsets rise within one column.
+    if (offsets.size == 0 || at[0] < 0 || static_cast<std::size_t>(at[offsets.size - 1]) > data.size)
         throw nb::value_error("offsets do not fit the data");
-}
-
-// A hash of each value of an Arrow binary column (offsets, bytes), the same on every machine and for ever:
-// checkpoints and routing rely on it.
-nb::object hash_bytes(const Numbers& offsets, const Bytes& data) {
-    check_offsets(offsets, data);
     nb::object result;
-    const std::size_t count = offsets.shape(0) - 1;
+    const std::size_t count = offsets.size - 1;
     auto* out = new_array<std::uint64_t>(count, NPY_UINT64, result);
     nb::gil_scoped_release released;
     for (std::size_t i = 0; i < count; ++i)
-        out[i] = hash_value(data.data() + offsets(i), static_cast<std::size_t>(offsets(i + 1) - offsets(i)));
+        out[i] = hash_value(static_cast<const std::uint8_t*>(data.data) + at[i],
+                            static_cast<std::size_t>(at[i + 1] - at[i]));
     nb::gil_scoped_acquire acquired;
     return result;
+}
+
+// A hash of each value of an Arrow binary column (offsets of 32 or 64 bits, bytes), the same on every machine
+// and for ever: checkpoints and routing rely on it.
+nb::object hash_bytes(const nb::handle& offsets, const nb::handle& data) {
+    const ArrayView bytes = view_of(data, NPY_UINT8);
+    if (PyArray_Check(offsets.ptr()) &&
+        PyArray_TYPE(reinterpret_cast<PyArrayObject*>(offsets.ptr())) == NPY_INT32)
+        return hashed<std::int32_t>(view_of(offsets, NPY_INT32), bytes);
+    return hashed<std::int64_t>(view_of(offsets, NPY_INT64), bytes);
 }
 
 // Values of an unsigned type, by row, into memory of their type: of Arrow, which keeps it for the next
@@ -45,20 +51,6 @@ void take(const AnyColumn& values, const Numbers& rows, const Room& out) {
     else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{});
     else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{});
     else throw nb::type_error("values of another type than uint8, uint16, uint32 or uint64");
-}
-
-// Byte strings (offsets, bytes) by row: the offsets and the bytes of those taken.
-nb::tuple take_bytes(const Numbers& offsets, const Bytes& data, const Numbers& rows) {
-    check_offsets(offsets, data);
-    nb::object taken_offsets, taken_bytes;
-    auto* ends = new_array<std::int64_t>(rows.shape(0) + 1, NPY_INT64, taken_offsets);
-    const std::int64_t total =
-        gather_offsets(offsets.data(), offsets.shape(0) - 1, rows.data(), rows.shape(0), ends);
-    auto* out = new_array<std::uint8_t>(static_cast<std::size_t>(total), NPY_UINT8, taken_bytes);
-    nb::gil_scoped_release released;
-    gather_bytes(offsets.data(), data.data(), rows.data(), rows.shape(0), out);
-    nb::gil_scoped_acquire acquired;
-    return nb::make_tuple(taken_offsets, taken_bytes);
 }
 
 // Runs of (times, side, how many rows in front have no time) as one sequence: the side of each row, and which
@@ -133,10 +125,6 @@ NB_MODULE(_core, m) {
     m.def("take", &take, "values"_a, "rows"_a, "out"_a,
           nb::sig("def take(values: object, rows: object, out: object) -> None"),
           "Values of an unsigned type, by row, into `out`.");
-    m.def("take_bytes", &take_bytes, "offsets"_a, "data"_a, "rows"_a,
-          nb::sig("def take_bytes(offsets: object, data: object, rows: object) -> "
-                  "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
-          "Byte strings by row: their offsets and their bytes.");
     m.def("merge", &merge, "runs"_a,
           nb::sig("def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[typing.Any], "
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
@@ -149,27 +137,51 @@ NB_MODULE(_core, m) {
                   "tuple[numpy.typing.NDArray[typing.Any], ...]"),
           "All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side "
           "has one.");
+    nb::class_<Record>(m, "Record")
+        .def_ro("left", &Record::left, nb::sig("def left(self) -> numpy.typing.NDArray[numpy.int64]"))
+        .def_ro("right", &Record::right, nb::sig("def right(self) -> numpy.typing.NDArray[numpy.int64]"))
+        .def_ro("late", &Record::late, nb::sig("def late(self) -> numpy.typing.NDArray[numpy.int64] | None"))
+        .def_ro("candidates", &Record::candidates)
+        .def_prop_ro("sides", &Record::sides,
+                     nb::sig("def sides(self) -> tuple[tuple[int, int, "
+                             "numpy.typing.NDArray[numpy.int64] | None], ...]"));
+    nb::class_<NativeRows>(m, "NativeRows")
+        .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t>(), "kinds"_a, "first"_a)
+        .def("write", &NativeRows::write, "at"_a, "stream"_a, "borrow"_a = false,
+             nb::sig("def write(self, at: int, stream: object, borrow: bool = False) -> None"))
+        .def("limit", &NativeRows::limit, "first"_a, "next"_a)
+        .def("repeat", &NativeRows::repeat, "positions"_a,
+             nb::sig("def repeat(self, positions: object) -> None"))
+        .def("take", &NativeRows::take, "positions"_a, "most"_a, "other"_a.none() = nb::none(),
+             "others"_a.none() = nb::none(), "column"_a = nb::none(),
+             nb::sig("def take(self, positions: object, most: int, other: NativeRows | None = None, "
+                     "others: object = None, column: int | None = None) -> int | None"))
+        .def("same", &NativeRows::same, "column"_a, "positions"_a, "other"_a, "other_column"_a, "others"_a,
+             nb::sig("def same(self, column: int, positions: object, other: NativeRows, other_column: int, "
+                     "others: object) -> numpy.typing.NDArray[numpy.bool_] | None"))
+        .def_prop_ro("first", &NativeRows::first)
+        .def_prop_ro("nbytes", &NativeRows::bytes);
     nb::class_<NativeJoin>(m, "NativeJoin")
         .def(nb::init<const std::vector<Conjunct>&, const std::string&, const std::string&, std::uint64_t,
                       std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,
                       std::optional<std::uint64_t>, bool, bool, std::uint32_t, const std::string&,
-                      std::uint32_t, const std::string&, std::tuple<bool, bool>,
+                      std::uint32_t, const std::string&, nb::object, bool,
                       const std::vector<std::tuple<std::string, double>>&>(),
              nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
              "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
              "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
-             "banded"_a = "conjunct", "finals"_a = std::tuple(false, false),
+             "banded"_a = "conjunct", "outcome"_a = nb::none(), "hashed"_a = false,
              "options"_a = std::vector<std::tuple<std::string, double>>())
-        .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
+        .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
-        .def("count", &NativeJoin::count, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
+        .def("count", &NativeJoin::count, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def count(self, sides: object, keys: object, times: object, null_times: object = None) "
                      "-> int"))
         .def(
-            "ranges", &NativeJoin::ranges, "sides"_a.none(), "keys"_a.noconvert(), "times"_a.none(),
+            "ranges", &NativeJoin::ranges, "sides"_a.none(), "keys"_a, "times"_a.none(),
             "null_times"_a.none() = nb::none(),
             nb::sig("def ranges(self, sides: object, keys: object, times: object, null_times: object = None) "
                     "-> tuple[tuple[numpy.typing.NDArray[typing.Any], ...], "
@@ -179,13 +191,12 @@ NB_MODULE(_core, m) {
         .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none(), "store"_a = true,
              nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "
-                     "null_times: object, store: bool = True) -> tuple[numpy.typing.NDArray[typing.Any], "
-                     "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
-        .def("renumbered", &NativeJoin::renumbered, "side"_a,
-             nb::sig("def renumbered(self, side: int) -> numpy.typing.NDArray[typing.Any]"))
-        .def("finals", &NativeJoin::finals,
-             nb::sig("def finals(self) -> tuple[numpy.typing.NDArray[typing.Any], "
-                     "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
+                     "null_times: object, store: bool = True) -> Record"))
+        .def("resolve", &NativeJoin::resolve, "wanted"_a.none(),
+             nb::sig("def resolve(self, wanted: object) -> Record"))
+        .def_prop_ro("record", [](const NativeJoin& join) { return join.record(); })
+        .def_prop_ro("calls", &NativeJoin::calls)
+        .def_prop_rw("rejected", &NativeJoin::rejected, &NativeJoin::set_rejected)
         .def("state", &NativeJoin::state, nb::sig("def state(self) -> dict[str, typing.Any]"))
         .def("unseen", &NativeJoin::unseen, "side"_a, "first"_a, "after"_a,
              nb::sig(
@@ -200,13 +211,6 @@ NB_MODULE(_core, m) {
     nb::class_<NativeOutcome>(m, "NativeOutcome")
         .def(nb::init<std::tuple<bool, bool>, int>(), "preserves"_a, "only"_a)
         .def("uses", &NativeOutcome::uses, "side"_a)
-        .def("extend", &NativeOutcome::extend, "side"_a, "next"_a)
-        .def("limit", &NativeOutcome::limit, "side"_a, "first"_a, "next"_a)
-        .def("renumber", &NativeOutcome::renumber, "side"_a, "old"_a, "first"_a,
-             nb::sig("def renumber(self, side: int, old: object, first: int) -> None"))
-        .def("write", &NativeOutcome::write, "left"_a, "right"_a, "wanted"_a.none(), "finals"_a,
-             nb::sig("def write(self, left: object, right: object, wanted: object, finals: object) -> "
-                     "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))
         .def("finish", &NativeOutcome::finish,
              nb::sig("def finish(self) -> "
                      "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"))

@@ -1,14 +1,10 @@
 // How Python spells the core's types, structures and windows.
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <string>
 
 #include "../engine.hpp"
-
-namespace nb = nanobind;
+#include "arrays.hpp"
 
 namespace slidejoin {
 namespace {
@@ -16,20 +12,15 @@ namespace {
 struct KeyName {
     const char* name;
     KeyType type;
-    nb::dlpack::dtype dtype;
+    int dtype;  // as NumPy numbers it
 };
 
 const KeyName kKeys[] = {
-    {"int8", KeyType::int8, nb::dtype<std::int8_t>()},
-    {"int16", KeyType::int16, nb::dtype<std::int16_t>()},
-    {"int32", KeyType::int32, nb::dtype<std::int32_t>()},
-    {"int64", KeyType::int64, nb::dtype<std::int64_t>()},
-    {"uint8", KeyType::uint8, nb::dtype<std::uint8_t>()},
-    {"uint16", KeyType::uint16, nb::dtype<std::uint16_t>()},
-    {"uint32", KeyType::uint32, nb::dtype<std::uint32_t>()},
-    {"uint64", KeyType::uint64, nb::dtype<std::uint64_t>()},
-    {"float32", KeyType::float32, nb::dtype<float>()},
-    {"float64", KeyType::float64, nb::dtype<double>()},
+    {"int8", KeyType::int8, NPY_INT8},          {"int16", KeyType::int16, NPY_INT16},
+    {"int32", KeyType::int32, NPY_INT32},       {"int64", KeyType::int64, NPY_INT64},
+    {"uint8", KeyType::uint8, NPY_UINT8},       {"uint16", KeyType::uint16, NPY_UINT16},
+    {"uint32", KeyType::uint32, NPY_UINT32},    {"uint64", KeyType::uint64, NPY_UINT64},
+    {"float32", KeyType::float32, NPY_FLOAT32}, {"float64", KeyType::float64, NPY_FLOAT64},
 };
 
 struct WindowName {

@@ -22,7 +22,8 @@ inline void validate_order(const Batch& batch, std::int64_t latest) {
             throw BatchError(BatchError::Kind::order, i,
                              "times[" + std::to_string(i) + "] is " + std::to_string(batch.times[i]) +
                                  ", earlier than " + std::to_string(latest) +
-                                 " before it; tuples of both sides must arrive in time order");
+                                 " before it; tuples of both sides must arrive in time order",
+                             batch.times[i], latest);
         latest = batch.times[i];
     }
 }

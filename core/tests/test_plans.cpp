@@ -1,6 +1,7 @@
 // What is indexed decides speed, never results: every plan of one condition gives the pairs, the final tuples
 // and the late rows of a definition of thirty lines, before and after its state was loaded elsewhere.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -194,13 +195,8 @@ class Replay {
     }
 
     void emit(const Pairs& pairs) {
-        const Finals& finals = engine_->finals();
-        const std::vector<std::int64_t> after(finals.after.begin(), finals.after.end()),
-            position(finals.position.begin(), finals.position.end());
         Pairs out;
-        outcome_.write({pairs.left(), pairs.right(), nullptr, pairs.size(), after.data(), position.data(),
-                        finals.side.data(), after.size()},
-                       out);
+        outcome_.write(pairs, nullptr, engine_->finals(), out);
         for (std::size_t i = 0; i < out.size(); ++i)
             events.push_back({number(0, out.left()[i]), number(1, out.right()[i])});
     }
@@ -211,16 +207,13 @@ class Replay {
             const auto& moved = engine_->renumbered(side);
             const std::uint64_t kept = moved.empty() ? stats.next[side] : stats.first[side];
             held_[side].resize(kept - first_[side]);
-            outcome_.limit(side, first_[side], kept);
-            const std::vector<std::int64_t> old(moved.begin(), moved.end());
-            for (const std::int64_t position : old)
-                held_[side].push_back(held_[side][static_cast<std::uint64_t>(position) - first_[side]]);
-            if (!old.empty()) outcome_.renumber(side, old.data(), old.size(), stats.first[side]);
+            for (const std::uint64_t position : moved)
+                held_[side].push_back(held_[side][position - first_[side]]);
             held_[side].erase(
                 held_[side].begin(),
                 held_[side].begin() + static_cast<std::ptrdiff_t>(stats.first[side] - first_[side]));
             first_[side] = stats.first[side];
-            outcome_.limit(side, stats.first[side], stats.next[side]);
+            outcome_.follow(side, stats.first[side], stats.next[side], moved);
         }
     }
 
@@ -305,24 +298,25 @@ TEST(batches_that_grow_step_by_step) {
 }
 
 TEST(outcomes_of_each_join_type) {
-    const std::int64_t left[] = {0, 0, 1}, right[] = {0, 1, 1}, after[] = {1, 3, 3}, position[] = {0, 1, 2};
-    const std::uint8_t side[] = {0, 1, 0};
+    const Finals all{{1, 3, 3}, {0, 1, 2}, {0, 1, 0}};
+    Pairs pairs;
+    pairs.reserve(3);
+    std::copy_n(std::array{0, 0, 1}.begin(), 3, pairs.left());
+    std::copy_n(std::array{0, 1, 1}.begin(), 3, pairs.right());
+    pairs.add(3);
     const bool wanted[] = {true, false, true};
     const auto run = [&](const JoinType& type, const bool* mask) {
         Outcome outcome(type);
         for (const int each : {0, 1}) outcome.extend(each, 3);
-        std::vector<std::int64_t> after_(after, after + 3), position_;
-        std::vector<std::uint8_t> side_;
-        after_.clear();
-        for (int i = 0; i < 3; ++i)
-            if (type.preserves[side[i]]) {
-                after_.push_back(after[i]);
-                position_.push_back(position[i]);
-                side_.push_back(side[i]);
+        Finals finals;
+        for (std::size_t i = 0; i < 3; ++i)
+            if (type.preserves[all.side[i]]) {
+                finals.after.push_back(all.after[i]);
+                finals.position.push_back(all.position[i]);
+                finals.side.push_back(all.side[i]);
             }
         Pairs out;
-        outcome.write({left, right, mask, 3, after_.data(), position_.data(), side_.data(), after_.size()},
-                      out);
+        outcome.write(pairs, mask, finals, out);
         outcome.finish(out);
         std::vector<Event> events;
         for (std::size_t i = 0; i < out.size(); ++i) events.push_back({out.left()[i], out.right()[i]});
@@ -347,13 +341,11 @@ TEST(outcomes_of_each_join_type) {
 TEST(a_position_that_is_not_held_is_a_defect) {
     Outcome outcome(JoinType{{true, false}});
     outcome.extend(0, 2);
-    outcome.limit(0, 1, 2);
-    const std::int64_t position[] = {0}, after[] = {0};
-    const std::uint8_t side[] = {0};
+    outcome.follow(0, 1, 2, {});
     Pairs out;
     bool refused = false;
     try {
-        outcome.write({nullptr, nullptr, nullptr, 0, after, position, side, 1}, out);
+        outcome.write({}, nullptr, {{0}, {0}, {0}}, out);
     } catch (const BrokenInvariant&) {
         refused = true;
     }

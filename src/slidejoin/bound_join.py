@@ -5,12 +5,13 @@ beside it. A new engine can go on where another one stands, from its state and t
 when the types of a side turn out to be others than were guessed.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slidejoin import _core
 from slidejoin.errors import OrderError, StateError
 from slidejoin.keys import BoundSpec
 from slidejoin.keys.extract import SIDES
@@ -20,6 +21,8 @@ from slidejoin.result import RowStore
 
 BOTH = 2  # for advance
 
+Sides: TypeAlias = NDArray[np.uint8] | int  # of each row, or of all
+
 
 class BoundJoin:
     """A native join bound to columns.
@@ -28,13 +31,14 @@ class BoundJoin:
     ----------
     bound : BoundSpec
         The join and the types of its columns.
-    finals : (bool, bool)
-        Of which sides it tells the rows that became final.
+    outcome : NativeOutcome
+        What its join type makes of matches; goes on from one engine to the next.
     """
 
-    def __init__(self, bound: BoundSpec, finals: tuple[bool, bool]) -> None:
+    def __init__(self, bound: BoundSpec, outcome: _core.NativeOutcome) -> None:
         self.bound = bound
         self.plan: Plan = plan(bound)
+        self.hashed = [key for key in self.plan.keys if key.verify is not None]
         spec = bound.spec
         self.native = native_join(
             [(key.key.name, key.ranges) for key in self.plan.keys],
@@ -45,47 +49,44 @@ class BoundJoin:
             group=self.plan.group,
             equalities=self.plan.equalities,
             banded=self.plan.banded,
-            finals=finals,
+            outcome=outcome,
+            hashed=bool(self.hashed),
         )
 
-    def read(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> tuple[list[Any], Any, Any]:
+    def read(self, sides: Sides, tables: dict[int, pa.Table]) -> tuple[list[Any], Any, Any]:
         """The keys and timestamps of a batch, in the order of arrival."""
+        time = self.bound.time
+        if len(tables) == 1:
+            ((side, table),) = tables.items()
+            keys = [key.extract(table, side) for key in self.plan.keys]
+            times, nulls = (None, None) if time is None else time.extract(table, side)
+            return keys, times, nulls
+        assert not isinstance(sides, int)
         keys = [_merged(sides, {i: key.extract(t, i) for i, t in tables.items()}) for key in self.plan.keys]
         times = nulls = None
-        if self.bound.time is not None:
-            times, nulls = _merged(sides, {i: self.bound.time.extract(t, i) for i, t in tables.items()})
+        if time is not None:
+            times, nulls = _merged(sides, {i: time.extract(t, i) for i, t in tables.items()})
         return keys, times, nulls
 
-    def push(
-        self, sides: NDArray[np.uint8], columns: tuple[list[Any], Any, Any], store: bool = True
-    ) -> tuple[Any, Any, Any]:
-        """Join a batch: positions of its matches, numbers of its late rows."""
+    def push(self, sides: Sides, columns: tuple[list[Any], Any, Any], store: bool = True) -> _core.Record:
+        """Join a batch. Time that goes back is an OrderError that names the row."""
         try:
             return self.native.push_rows(sides, *columns, store)
-        except OrderError:
-            raise OrderError(self._disorder(sides, *columns[1:])) from None
+        except OrderError as error:
+            row, *times = error.refused
+            assert self.bound.time is not None
+            side = sides if isinstance(sides, int) else sides[row]
+            name = (self.bound.time.left, self.bound.time.right)[side]
+            came, last = (self.bound.time.to_value(value) for value in times)
+            raise OrderError(
+                f"row {row}: {name!r} is {came}, earlier than {last} before it; rows of both sides "
+                "must arrive in the order of time, or use interval() for any order"
+            ) from None
 
-    def _disorder(
-        self, sides: NDArray[np.uint8], times: NDArray[np.int64], nulls: NDArray[np.bool_] | None
-    ) -> str:
-        """Say which row of a batch goes back in time."""
-        assert self.bound.time is not None
-        rows = np.arange(len(times)) if nulls is None else np.flatnonzero(~nulls)
-        latest = self.native.stats()["latest"]
-        before = np.maximum.accumulate(np.concatenate([[latest], times[rows]]))[:-1]
-        at = int(np.flatnonzero(times[rows] < before)[0])
-        row = int(rows[at])
-        names = (self.bound.time.left, self.bound.time.right)
-        came, last = (self.bound.time.to_value(int(value)) for value in (times[row], before[at]))
-        return (
-            f"row {row}: {names[sides[row]]!r} is {came}, earlier than {last} before it; rows of both sides "
-            "must arrive in the order of time, or use interval() for any order"
-        )
-
-    def advance(self, to: Any, side: int) -> None:
+    def advance(self, to: Any, side: int) -> _core.Record:
         """Move the progress of a side, or of ``BOTH``, to a point in time."""
         assert self.bound.time is not None
-        self.native.advance(self.bound.time.to_number(to), side)
+        return self.native.advance(self.bound.time.to_number(to), side)
 
     def state(self) -> dict[str, Any]:
         """All but the rows, as JSON values; :meth:`load` reads it. ``unit`` is that of its times."""

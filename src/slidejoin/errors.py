@@ -20,9 +20,15 @@ class SchemaError(Error, TypeError):
 class OrderError(Error, ValueError):
     """A row breaks the order of time that its window needs."""
 
+    refused: tuple[int, int, int]  # by the core: the row, its time, and the latest time before it
+
 
 class CapacityError(Error):
-    """A stated limit would be passed. Nothing of the batch was applied."""
+    """A stated limit would be passed, or memory ran out.
+
+    Nothing of the batch was applied, unless the message says that its rows were joined: their results then
+    come first in the next result.
+    """
 
 
 class StateError(Error):

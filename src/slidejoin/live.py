@@ -1,12 +1,11 @@
 """The running join: an engine, the rows of both sides, and what its join type makes of them.
 
 Batches that were read by ``source`` go in, tables of results come out. A batch is validated whole before
-anything changes; a failure in the middle of a change ends the join. :class:`slidejoin.WindowJoin` is the face
-in front of it.
+anything changes; an interrupt leaves the state before a call or the state after it (``progress``).
+:class:`slidejoin.WindowJoin` is the face in front of it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.bound_join import BoundJoin
-from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError
+from slidejoin.bound_join import BoundJoin, Sides
+from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.extract import SIDES
 from slidejoin.keys.types import finer
 from slidejoin.native import read_state, scaled_state
-from slidejoin.result import RowStore, output_schema, result_table, together
+from slidejoin.progress import Progress, Step
+from slidejoin.result import RowStore, matched_rows, output_schema, result_table
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
 
@@ -32,22 +32,19 @@ COUNTERS = (
 
 
 class LiveJoin:
-    """A join under way. ``ended`` says why it takes no more batches, or is empty."""
+    """A join under way. Results of its calls are owed until :meth:`collect` hands them over."""
 
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
-        self.ended = ""
+        self.now = Progress()
         self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
         only = spec.join_type.only
         self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if only is None else only)
-        self.late: tuple[list[pa.Table], list[pa.Table]] = ([], [])
-        self.unequal = 0  # candidates whose hashes were equal and whose values were not
-        # Final rows that wait for the columns of the other side, to come out with them.
-        self.held: list[pa.Table] = []
-        self.held_side = 0
         self._output: pa.Schema | None = None
+        self._empty: pa.Table | None = None
+        self._complete = False
 
     # --- what happens to it ---
 
@@ -57,60 +54,101 @@ class LiveJoin:
             side.fix(schema)
         self.engine = self.engine_for({})
 
-    def validate(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> None:
+    def validate(self, sides: Sides, tables: dict[int, pa.Table]) -> None:
         """Raise what :meth:`push` raises for bad values and types. Changes nothing."""
         self.engine_for(tables).read(sides, tables)
 
-    def push(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], store: bool = True) -> pa.Table:
-        """Join a batch of checked tables, in the order that ``sides`` tells."""
+    def push(
+        self,
+        sides: Sides,
+        tables: dict[int, pa.Table],
+        store: bool = True,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Join a batch of checked tables, in the order that ``sides`` tells.
+
+        Parameters
+        ----------
+        sides : array of uint8 or int
+            The side of each row; a number where all rows are of one side.
+        then : callable, optional
+            Called when the batch has been taken, even if an interrupt ends this call before. Calling it twice
+            must do no harm.
+        """
         engine = self.engine_for(tables)
         columns = engine.read(sides, tables)  # raises before anything has changed, as do new stores
         stores = {i: self._store(i, table.schema) for i, table in tables.items()}
-        with self._whole():
-            found = engine.push(sides, columns, store)
-            for i, table in tables.items():
-                self.sides[i].fix(table.schema)
-                self.stores[i] = stores[i]
-            self._keep(sides, tables, found[2])
-            result = self._outcome(engine, found[0], found[1])
-            self._forget(engine)
-            return self._together([result])
+        nexts = {i: each.next for i, each in stores.items()}
+        self._run(
+            Step(engine, engine.native.calls, sides, tables, stores, nexts, then),
+            lambda: engine.push(sides, columns, store),
+        )
 
-    def advance(self, to: Any, side: int) -> pa.Table:
+    def advance(self, to: Any, side: int) -> None:
         """Promise that no row before a time comes any more on a side, or on ``BOTH``."""
         engine = self._running()
+        time = engine.bound.time
+        assert time is not None
         if not self.complete:  # the side to come may have finer times: keep the promise exactly
-            assert engine.bound.time is not None
-            engine = self.engine_for({}, engine.bound.time.unit_for(to))
-        with self._whole():
-            engine.advance(to, side)
-            return self._moved(engine)
+            engine = self.engine_for({}, time.unit_for(to))
+        self._run(_call_of(engine), lambda: engine.advance(to, side))
 
-    def idle(self, side: int) -> pa.Table:
+    def idle(self, side: int) -> None:
         """Let a side no longer hold the watermark back."""
         engine = self._running()
-        with self._whole():
-            engine.native.idle(side)
-            return self._moved(engine)
+        self._run(_call_of(engine), lambda: engine.native.idle(side))
 
-    def finish(self) -> pa.Table:
-        """The rows that still wait for a partner. Nothing comes any more."""
-        with self._whole():
-            results = [self._rows(*self.outcome.finish())]
-            result = self._together(results)
-            if self.held:  # the other side never came
-                result = pa.concat_tables(self.held)
-                self.held.clear()
-        self.ended = "finished"
+    def finish(self) -> None:
+        """The rows that still wait for a partner become owed. Nothing comes any more."""
+        now = self._held_back(self.now, *self.outcome.finish())
+        owed = now.owed
+        if now.held and self.output is None:  # the other side never came
+            owed, now = (*owed, pa.concat_tables(now.held)), now._replace(held=())
+        self.now = now._replace(owed=owed, ended="finished")
+
+    def settle(self) -> None:
+        """Complete what an interrupt left undone. Cost: nothing, as a rule."""
+        step = self.now.step
+        try:
+            if step is not None and step.happened:
+                self._follow(step)
+            elif step is not None:
+                self.now = self.now._replace(step=None)
+            if self.now.trim is not None:
+                self._trim()
+        except MemoryError as error:
+            raise CapacityError(
+                f"memory ran out after the rows were joined ({error}); nothing is lost: free memory, and "
+                "their results come first in the next one"
+            ) from error
+
+    def collected(self) -> tuple[pa.Table, Progress]:
+        """The owed results as one table, and the progress once it is returned. Changes nothing."""
+        now = self.now
+        results = now.owed
+        if now.held and self.output is not None:  # rows that were held back until the columns were known
+            rows, other = pa.concat_tables(now.held), self.sides[1 - now.held_side].schema
+            absent = [pa.nulls(len(rows), field.type) for field in other or ()]
+            parts = (absent, rows.columns) if now.held_side else (rows.columns, absent)
+            results = (result_table(self.output, *parts), *results)
+            now = now._replace(held=())
+        if not results:
+            return self.empty(), now
+        result = results[0] if len(results) == 1 else pa.concat_tables(results)
+        return result, Progress(late=now.late, held=now.held, held_side=now.held_side, ended=now.ended)
+
+    def collect(self) -> pa.Table:
+        """Hand over the owed results."""
+        result, self.now = self.collected()
         return result
 
-    def take_late(self, side: int) -> pa.Table:
-        """The late rows of a side since the last call."""
-        late, schema = list(self.late[side]), self.sides[side].schema
-        self.late[side].clear()
+    def late_rows(self, side: int) -> tuple[pa.Table, Progress]:
+        """The late rows of a side since the last time, and the progress once they are returned."""
+        late, schema = self.now.late, self.sides[side].schema
         if schema is None:
-            return pa.table({})
-        return pa.concat_tables(late) if late else schema.empty_table()
+            return pa.table({}), self.now
+        rows = pa.concat_tables(late[side]) if late[side] else schema.empty_table()
+        return rows, self.now._replace(late=((), late[1]) if side == 0 else (late[0], ()))
 
     # --- what can be asked of it ---
 
@@ -128,7 +166,9 @@ class LiveJoin:
     @property
     def complete(self) -> bool:
         """Whether the columns of both sides are known."""
-        return all(side.schema is not None for side in self._both(self.sides))
+        if not self._complete:
+            self._complete = all(side.schema is not None for side in self._both(self.sides))
+        return self._complete
 
     @property
     def output(self) -> pa.Schema | None:
@@ -141,7 +181,16 @@ class LiveJoin:
 
     def empty(self) -> pa.Table:
         """A result without rows; without columns until they are known."""
-        return pa.table({}) if self.output is None else self.output.empty_table()
+        if self._empty is None:
+            if self.output is None:
+                return pa.table({})
+            self._empty = self.output.empty_table()
+        return self._empty
+
+    @property
+    def ended(self) -> str:
+        """Why it takes no more batches, or empty."""
+        return self.now.ended
 
     def stats(self) -> dict[str, Any]:
         """The counters of ``WindowJoin.stats``."""
@@ -149,121 +198,112 @@ class LiveJoin:
             return {**dict.fromkeys(COUNTERS, 0), "watermark": None, "memory_bytes": 0}
         native = self.engine.native.stats()
         stats = {name: native[name] for name in COUNTERS}
-        stats["matches"] -= self.unequal
         watermark, time = native["watermark"], self.engine.bound.time
         stats["watermark"] = watermark if watermark is None or time is None else time.to_value(watermark)
         rows = sum(store.nbytes for store in self.stores if store is not None)
-        waiting = sum(table.nbytes for table in (*self.held, *self.late[0], *self.late[1]))
-        stats["memory_bytes"] = native["memory_bytes"] + rows + waiting + self.outcome.memory_bytes
+        stats["memory_bytes"] = native["memory_bytes"] + rows + self.now.nbytes + self.outcome.memory_bytes
         if self.ended:
             stats["stored_left"] = stats["stored_right"] = 0
         return stats
 
-    # --- one batch ---
+    # --- one call of the engine ---
 
     def _store(self, side: int, schema: pa.Schema) -> RowStore:
         store = self.stores[side]
         return RowStore(schema) if store is None else store
 
-    def _keep(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], late: NDArray[np.int64]) -> None:
-        """Store the rows that came in time, and set the others aside."""
-        in_time = np.ones(len(sides), bool)
-        in_time[late] = False
-        for i, table in tables.items():
-            store = self.stores[i]
-            assert store is not None
-            if not len(late):
-                store.append(table)
-            else:
-                mask = in_time[sides == i]
-                store.append(rows_of(table, np.flatnonzero(mask)))
-                if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
-                    self.late[i].append(rows_of(table, np.flatnonzero(~mask), rising=False))
-            self.outcome.extend(i, store.next)
+    def _run(self, step: Step, call: Callable[[], object]) -> None:
+        """Call the engine and follow it. A call that it refuses changes nothing."""
+        self.now = self.now._replace(step=step)
+        try:
+            call()
+        except Error:
+            self.now = self.now._replace(step=None)
+            raise
+        self.settle()
 
-    def _outcome(self, engine: BoundJoin, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
-        """What comes out for these candidates and for the rows that the engine's last call made final."""
-        self.engine = engine
-        wanted = self._verified(engine, left, right)
-        if self.spec.how != "inner":
-            return self._rows(*self.outcome.write(left, right, wanted, engine.native.finals()))
-        if wanted is not None:
-            left, right = left[wanted], right[wanted]
-        return self._rows(left, right)
+    def _follow(self, step: Step) -> None:
+        """Store the rows of a step that happened, and owe its results. Can be repeated until then."""
+        now = self.now
+        self.engine = step.engine
+        record = step.engine.native.record
+        late = list(now.late)
+        for i, table in step.tables.items():
+            self.sides[i].fix(table.schema)
+            store = self.stores[i] = step.stores[i]
+            if store.next != step.nexts[i]:
+                store.truncate(step.nexts[i])
+            if record.late is not None:
+                in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
+                in_time[record.late] = False
+                mask = in_time if isinstance(step.sides, int) else in_time[step.sides == i]
+                if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
+                    late[i] = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
+                store.append(rows_of(table, np.flatnonzero(mask)))
+            else:
+                store.append(table)
+        if record.candidates:
+            record = step.engine.native.resolve(self._verified(step.engine, record.left, record.right))
+        after = self._held_back(now, record.left, record.right)
+        waits = (after.owed, (late[0], late[1]), after.held, after.held_side)
+        self.now = Progress(None, record.sides, step.then, *waits, now.ended)
 
     def _verified(
         self, engine: BoundJoin, left: NDArray[np.int64], right: NDArray[np.int64]
     ) -> NDArray[np.bool_] | None:
         """Which of the candidates are equal where their hashes are; ``None``: all."""
         all_wanted = None
-        for key in engine.plan.keys:
-            if key.verify is None or not len(left):
-                continue
-            stores = self._both(self.stores)
-            compare = pc.equal if key.verify == "equal" else pc.not_equal
-            a = plain_text(stores[0].take_column(key.left, left), key.common)
-            b = plain_text(stores[1].take_column(key.right, right), key.common)
-            wanted = compare(a, b).to_numpy()
-            if not wanted.all():
+        stores = self._both(self.stores)
+        for key in engine.hashed:
+            places = [store.place_of(name) for store, name in zip(stores, (key.left, key.right), strict=True)]
+            if places[0] is not None and places[1] is not None:
+                wanted = stores[0].native.same(places[0], left, stores[1].native, places[1], right)
+            else:
+                a = plain_text(stores[0].take_column(key.left, left), key.common)
+                b = plain_text(stores[1].take_column(key.right, right), key.common)
+                wanted = pc.equal(a, b).to_numpy()
+            if key.verify == "not_equal":
+                wanted = np.zeros(len(left), bool) if wanted is None else ~wanted
+            if wanted is not None and not wanted.all():
                 all_wanted = wanted if all_wanted is None else all_wanted & wanted
-        if all_wanted is not None:
-            self.unequal += int((~all_wanted).sum())
         return all_wanted
 
-    def _rows(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
-        """The rows at these positions; -1 for no partner."""
-        if self.output is None:
-            self._hold(left, right)
-            return self.empty()
-        stores, positions = self._both(self.stores), (left, right)
-        parts = [self._taken(stores[side], side, positions[side]) for side in self.spec.join_type.sides]
-        return result_table(self.output, *parts)
+    def _held_back(self, now: Progress, left: NDArray[np.int64], right: NDArray[np.int64]) -> Progress:
+        """The progress with the rows at these positions: owed, or held until the columns are known."""
+        if not len(left):
+            return now
+        output = self.output
+        a, b = self._both(self.stores)
+        if output is not None:
+            wanted = [((a, left), (b, right))[side] for side in self.spec.join_type.sides]
+            if all(store is not None for store, _ in wanted):
+                rows = matched_rows(output, wanted)
+            else:
+                rows = result_table(output, self._taken(a, 0, left), self._taken(b, 1, right))
+            return now._replace(owed=(*now.owed, rows))
+        side, store, positions = (0, a, left) if a is not None else (1, b, right)
+        held = result_table(store.schema, store.take(positions))
+        return now._replace(held=(*now.held, held), held_side=side)
 
     def _taken(self, store: RowStore | None, side: int, positions: NDArray[np.int64]) -> list[Any]:
         if store is not None:
             return store.take(positions)
         return [pa.nulls(len(positions), field.type) for field in self.sides[side].schema or ()]
 
-    def _hold(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> None:
-        """Keep final rows of the one side that is known."""
-        for i, (positions, store) in enumerate(zip((left, right), self.stores, strict=True)):
-            if store is not None and len(positions):
-                self.held_side = i
-                self.held.append(result_table(store.schema, store.take(positions)))
-
-    def _together(self, results: list[pa.Table]) -> pa.Table:
-        """Several results as one, behind the rows that were held back until the columns were known."""
-        if self.held and self.output is not None:
-            rows, other = pa.concat_tables(self.held), self.sides[1 - self.held_side].schema
-            absent = [pa.nulls(len(rows), field.type) for field in other or ()]
-            parts = (absent, rows.columns) if self.held_side else (rows.columns, absent)
-            self.held.clear()
-            results = [result_table(self.output, *parts), *results]
-        return together(results)
-
-    def _moved(self, engine: BoundJoin) -> pa.Table:
-        """The result of a call that only moved time."""
-        none = np.empty(0, np.int64)
-        result = self._outcome(engine, none, none)
-        self._forget(engine)
-        return self._together([result])
-
-    def _forget(self, engine: BoundJoin) -> None:
-        """Forget the rows that the engine has forgotten, and follow it where it gave new positions."""
-        stats = engine.native.stats()
-        for i, store in enumerate(self.stores):
+    def _trim(self) -> None:
+        """Drop the rows that left the window, and follow the engine where it gave new positions."""
+        now = self.now
+        for store, (first, after, moved) in zip(self.stores, now.trim, strict=True):
             if store is None:
                 continue
-            first, after = stats[f"first_{SIDES[i]}"], stats[f"next_{SIDES[i]}"]
-            moved = engine.native.renumbered(i)
-            kept = first if len(moved) else after
-            store.truncate(kept)  # rows that only probed
-            self.outcome.limit(i, store.first, kept)
-            if len(moved):
-                store.append(result_table(store.schema, store.take(moved)))
-                self.outcome.renumber(i, moved, first)
-            store.drop_before(first)
-            self.outcome.limit(i, first, after)
+            if moved is not None and store.first < first:
+                store.truncate(first)
+                store.repeat(moved)
+            if store.first != first or store.next != after:
+                store.limit(first, after)
+        if now.then is not None:
+            now.then()
+        self.now = Progress(None, None, None, now.owed, now.late, now.held, now.held_side, now.ended)
 
     # --- the engine ---
 
@@ -272,11 +312,13 @@ class LiveJoin:
 
         Its unit of time is not coarser than ``unit``, nor than that of the present engine.
         """
+        if self.engine is not None and self.complete:
+            return self.engine
         came = [tables[i].schema if i in tables else None for i in range(2)]
         schemas = [c if s.schema is None else s.schema for s, c in zip(self.sides, came, strict=True)]
         left, right = self._both(schemas)
         complete = left is not None and right is not None
-        if self.engine is not None and (self.complete or not (complete or unit)):
+        if self.engine is not None and not (complete or unit):
             return self.engine
         if complete:
             self._columns(left, right)  # a clash of names is an error before any row
@@ -286,11 +328,12 @@ class LiveJoin:
         bound = self._bound(left, right, unit)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
-        engine = BoundJoin(bound, self.spec.join_type.preserves)
+        engine = BoundJoin(bound, self.outcome)
         if self.engine is not None:
             ticks = 1 if bound.time is None or present is None else bound.time.ticks_in(present)
             unseen = [self.unseen(side, *positions) for side, positions in enumerate(self.positions)]
             engine.load(scaled_state(read_state(self.engine.native), ticks), self.stores, unseen)
+            engine.native.rejected = self.engine.native.rejected
         return engine
 
     def unseen(self, side: int, first: int, after: int) -> NDArray[np.bool_]:
@@ -340,16 +383,7 @@ class LiveJoin:
     def _both(self, pair: Any) -> Any:
         return (pair[0], pair[0]) if self.spec.self_join else pair
 
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """What changes the engine and the rows, both or neither: a failure half way ends the join."""
-        before, self.ended = self.ended, "unusable since an error in the middle of a call"
-        try:
-            yield
-        except (OrderError, CapacityError, SchemaError):  # the core refused, and has changed nothing
-            self.ended = before
-            raise
-        except BaseException as error:
-            self.ended += f": {error!r}"
-            raise
-        self.ended = before
+
+def _call_of(engine: BoundJoin) -> Step:
+    """A call of the engine without rows."""
+    return Step(engine, engine.native.calls, 0, {}, {}, {}, None)

@@ -24,7 +24,8 @@ def native_join(
     group: int,
     equalities: int = 0,
     banded: str = "conjunct",
-    finals: tuple[bool, bool] = (False, False),
+    outcome: _core.NativeOutcome | None = None,
+    hashed: bool = False,
 ) -> _core.NativeJoin:
     """Make a join of the core on the current instruction set.
 
@@ -39,8 +40,9 @@ def native_join(
         the ``"time"`` of an event window, or ``"none"``.
     index
         Its name, with its parameters.
-    finals
-        Of which sides the join tells the tuples that no arrival can meet any more.
+    outcome, hashed
+        What a join type makes of the matches; whether some keys are hashes, so that matches are candidates
+        until their values are compared.
     """
     name, options = parse_index(index)
     return _core.NativeJoin(
@@ -53,7 +55,8 @@ def native_join(
         level=isa.current(),
         equalities=equalities,
         banded=banded,
-        finals=finals,
+        outcome=outcome,
+        hashed=hashed,
         **window,
     )
 

@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.errors import Error, StateError, UsageError
+from slidejoin.errors import StateError, UsageError
 from slidejoin.keys import BoundTime, bind_time
 from slidejoin.keys.extract import SIDES, column_type
 from slidejoin.live import LiveJoin
 from slidejoin.order import Order, Ready, SourceInfo
-from slidejoin.result import together
 from slidejoin.window import interval
 
-# Joins rows whose turn has come.
-Joining: TypeAlias = Callable[[NDArray[np.uint8], dict[int, pa.Table]], pa.Table]
+# Joins rows whose turn has come, and then calls what it is given.
+Joining: TypeAlias = Callable[[NDArray[np.uint8], dict[int, pa.Table], bool, Callable[[], None]], None]
 
 
 class PhysicalStreams:
@@ -57,31 +56,30 @@ class PhysicalStreams:
 
     def push(
         self, side: int, name: str, table: pa.Table, join: Joining, now: int, idle_after: int | None
-    ) -> pa.Table:
+    ) -> None:
         """Deliver rows of a source, and join what became ready."""
         self._validate(side, table)
         clock = self._clock_for(side, table.schema)
         times, nulls = clock.extract(table, side)
-        order, before = self.order, (self.order, self.clock)
-        if self.clock is not None and clock != self.clock:
-            order = copy(order)  # so that a refused batch leaves the unit as it was
-            order.rescale(clock.ticks_in(self.clock))
         silent = [] if idle_after is None else self._silent(now, idle_after, (side, name))
-        self.order, self.clock = order, clock
-        results = []
-        try:
-            if silent:  # nothing is released for a batch that is refused
-                order.check(side, name, times, nulls)
-            results = [self._commit(order.idle(*key), join) for key in silent]
-            ready = order.push(side, name, table, times, nulls)
-            results.append(self._commit(ready, join, {side: table.slice(0, 0)}))
-        except Error:
-            if not results:
-                self.order, self.clock = before
-            raise
+        order = self._rescaled(clock)
+        if silent:  # nothing is released for a batch that is refused
+            order.check(side, name, times, nulls)
+            for key in silent:
+                self._commit(self.order, self.clock, self.order.idle(*key), join)
+            order = self._rescaled(clock)
+        ready = order.push(side, name, table, times, nulls)
+        self._commit(order, clock, ready, join, {side: table.slice(0, 0)})
         if len(table):
             self._seen[side, name] = now
-        return together(results)
+
+    def _rescaled(self, clock: BoundTime) -> Order:
+        """The order with times in the unit of a clock; a new one, so that a refused batch changes nothing."""
+        if clock == self.clock:
+            return self.order
+        order = copy(self.order)
+        order.rescale(1 if self.clock is None else clock.ticks_in(self.clock), clock.to_value)
+        return order
 
     def _validate(self, side: int, table: pa.Table) -> None:
         """Raise now what the join would raise when it is the rows' turn; what waits may meet new types."""
@@ -92,17 +90,17 @@ class PhysicalStreams:
         for i, rows in tables:
             engine.read(np.full(len(rows), i, np.uint8), {i: rows})
 
-    def finish(self, side: int, name: str, join: Joining) -> pa.Table:
+    def finish(self, side: int, name: str, join: Joining) -> None:
         """End a source, and join what waited for it alone."""
-        return self._commit(self.order.finish(side, name), join)
+        self._commit(self.order, self.clock, self.order.finish(side, name), join)
 
-    def idle(self, side: int, name: str, join: Joining) -> pa.Table:
+    def idle(self, side: int, name: str, join: Joining) -> None:
         """Do not wait for a source until its next row."""
-        return self._commit(self.order.idle(side, name), join)
+        self._commit(self.order, self.clock, self.order.idle(side, name), join)
 
-    def finish_all(self, join: Joining) -> pa.Table:
+    def finish_all(self, join: Joining) -> None:
         """End all sources, and join what waits."""
-        return self._commit(self.order.finish_all(), join)
+        self._commit(self.order, self.clock, self.order.finish_all(), join)
 
     def refuse_waiting(self, sides: tuple[int, ...], to: Any) -> None:
         """Raise UsageError if a promise would make rows late that wait here."""
@@ -154,11 +152,25 @@ class PhysicalStreams:
 
     # --- what is ready ---
 
-    def _commit(self, ready: Ready, join: Joining, known: dict[int, pa.Table] | None = None) -> pa.Table:
+    def _commit(
+        self,
+        order: Order,
+        clock: BoundTime | None,
+        ready: Ready,
+        join: Joining,
+        known: dict[int, pa.Table] | None = None,
+    ) -> None:
+        """Join the rows that are ready; once they are, the order goes on behind them."""
+        after = order.committed(ready)
+
+        def then() -> None:
+            self.order, self.clock = after, clock
+
         tables = {**(known or {}), **ready.tables}
-        result = join(ready.sides, tables) if tables else self._live.empty()
-        self.order.commit(ready)
-        return result
+        if tables:
+            join(ready.sides, tables, True, then)
+        else:
+            then()
 
     def _silent(self, now: int, after: int, speaking: tuple[int, str]) -> list[tuple[int, str]]:
         """Streams that brought nothing for so long; after a restore the time starts anew."""

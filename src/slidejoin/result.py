@@ -7,12 +7,14 @@ a row of it.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.column_store import Picks, keeper
+from slidejoin import _core, column_store
+from slidejoin.column_store import Keeper, keeper, native_kind, taken_batches
 from slidejoin.errors import SchemaError
 
 
@@ -46,26 +48,40 @@ class RowStore:
 
     def __init__(self, schema: pa.Schema, first: int = 0) -> None:
         self.schema = schema
-        self._first = self._next = first
-        self._columns = [keeper(field) for field in schema]
+        kinds = [native_kind(field.type) for field in schema]
+        self._places: dict[int, int] = {}  # of the columns that the core stores, among them
+        for i, kind in enumerate(kinds):
+            if kind is not None:
+                self._places[i] = len(self._places)
+        self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first)
+        self._native_schema = pa.schema([schema.field(i) for i in self._places])
+        # The positions of the rows, and the other columns: replaced as one, so that an interrupted call
+        # leaves the old ones or the new ones.
+        others = {i: keeper(field, first) for i, field in enumerate(schema) if kinds[i] is None}
+        self._held: tuple[int, int, dict[int, Keeper]] = (first, first, others)
 
     @property
     def first(self) -> int:
         """Position of the oldest row kept."""
-        return self._first
+        return self._held[0]
 
     @property
     def next(self) -> int:
         """Position that the next row gets."""
-        return self._next
+        return self._held[1]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the core stores all columns."""
+        return not self._held[2]
 
     def __len__(self) -> int:
-        return self._next - self._first
+        return self._held[1] - self._held[0]
 
     @property
     def nbytes(self) -> int:
         """Bytes in use, spare room included. Cost: O(columns), more for nested ones."""
-        return sum(column.nbytes for column in self._columns)
+        return self.native.nbytes + sum(column.nbytes for column in self._held[2].values())
 
     def append(self, table: pa.Table) -> None:
         """Add rows at the end; their positions continue. A table that fails leaves nothing behind.
@@ -81,33 +97,38 @@ class RowStore:
         """
         if not table.schema.equals(self.schema):
             raise SchemaError(f"rows have the schema\n{table.schema}\nexpected\n{self.schema}")
-        try:
-            for column, data in zip(self._columns, table.columns, strict=True):
-                for chunk in data.chunks:
-                    column.append(chunk)
-        except BaseException:
-            for column in self._columns:
-                column.truncate(len(self))
-            raise
-        self._next += table.num_rows
+        first, at, others = self._held
+        if others:
+            self.native.write(at, table.select(list(self._places)).__arrow_c_stream__())
+            others = {i: _appended(kept, at, table.column(i)) for i, kept in others.items()}
+        elif self._places:
+            self.native.write(at, table.__arrow_c_stream__())
+        self._held = (first, at + table.num_rows, others)
+
+    def repeat(self, positions: NDArray[np.int64]) -> None:
+        """Add copies of rows at the end. Cost: O(positions)."""
+        self.append(result_table(self.schema, self.take(positions)))
 
     def truncate(self, position: int) -> None:
         """Forget the rows from a position on: those of a refused batch or of a probe. Cost: O(columns)."""
-        if not self._first <= position <= self._next:
-            raise IndexError(f"truncate({position}); rows {self._first} to {self._next} are kept")
-        for column in self._columns:
-            column.truncate(position - self._first)
-        self._next = position
+        if not self.first <= position <= self.next:
+            raise IndexError(f"truncate({position}); rows {self.first} to {self.next} are kept")
+        self.limit(self.first, position)
 
     def drop_before(self, position: int) -> None:
         """Forget the rows before a position; at most ``next``. Cost: O(rows dropped), amortised."""
-        if position > self._next:
-            raise IndexError(f"drop_before({position}); rows {self._first} to {self._next} are kept")
-        if position <= self._first:
-            return
-        for column in self._columns:
-            column.drop(position - self._first)
-        self._first = position
+        if position > self.next:
+            raise IndexError(f"drop_before({position}); rows {self.first} to {self.next} are kept")
+        self.limit(max(position, self.first), self.next)
+
+    def limit(self, first: int, after: int) -> None:
+        """Forget the rows before ``first`` and from ``after`` on; can be repeated."""
+        others = self._held[2]
+        if self._places:
+            self.native.limit(first, after)
+        if others:
+            others = {i: kept.limited(first, after) for i, kept in others.items()}
+        self._held = (first, after, others)
 
     def take(self, positions: NDArray[np.int64]) -> list[pa.Array | pa.ChunkedArray]:
         """The columns of the rows at these positions; -1 stands for a row of nulls.
@@ -118,31 +139,77 @@ class RowStore:
         """
         if not len(positions):
             return [pa.nulls(0, field.type) for field in self.schema]
-        picks = self._picks(positions)
-        return [column.take(picks) for column in self._columns]
+        self._check(positions)
+        columns: list[Any] = [None] * len(self.schema)
+        if self._places:
+            batches = taken_batches(
+                lambda rows: self.native.take(rows, column_store.MAX_BYTES), self._native_schema, positions
+            )
+            for i, place in self._places.items():
+                parts = [batch.column(place) for batch in batches]
+                columns[i] = parts[0] if len(parts) == 1 else pa.chunked_array(parts)
+        for i, kept in self._held[2].items():
+            columns[i] = kept.take(positions)
+        return columns
 
     def take_column(self, name: str, positions: NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
         """One column of the rows at these positions. Cost: O(positions)."""
+        i = self.schema.get_field_index(name)
         if not len(positions):
-            return pa.nulls(0, self.schema.field(name).type)
-        return self._columns[self.schema.get_field_index(name)].take(self._picks(positions))
+            return pa.nulls(0, self.schema.field(i).type)
+        self._check(positions)
+        if i not in self._places:
+            return self._held[2][i].take(positions)
+        place = self._places[i]
+        batches = taken_batches(
+            lambda rows: self.native.take(rows, column_store.MAX_BYTES, column=place),
+            pa.schema([self.schema.field(i)]),
+            positions,
+        )
+        parts = [batch.column(0) for batch in batches]
+        return parts[0] if len(parts) == 1 else pa.chunked_array(parts)
 
-    def _picks(self, positions: NDArray[np.int64]) -> Picks:
-        lowest, highest = int(positions.min()), int(positions.max())
-        missing = positions == -1 if lowest == -1 else None
-        if missing is not None:
-            lowest = int(positions.min(where=~missing, initial=self._next))
-        if lowest < self._first or highest >= self._next:
-            wrong = lowest if lowest < self._first else highest
-            raise IndexError(f"position {wrong}; rows {self._first} to {self._next} are kept")
-        rows = positions - self._first
-        if missing is not None:
-            rows[missing] = 0
-        return Picks(rows, missing)
+    def place_of(self, name: str) -> int | None:
+        """The number of a column of strings or bytes among those that the core stores, or None."""
+        i = self.schema.get_field_index(name)
+        kind = native_kind(self.schema.field(i).type)
+        return self._places[i] if kind is not None and kind < 0 else None
+
+    def _check(self, positions: NDArray[np.int64]) -> None:
+        if self.is_native and self._places:
+            return  # the core does
+        first, after, _ = self._held
+        wrong = (positions != -1) & ((positions < first) | (positions >= after))
+        if wrong.any():
+            raise IndexError(f"position {positions[wrong][0]}; rows {first} to {after} are kept")
 
     def table(self) -> pa.Table:
         """All rows kept, as a table. Cost: O(live rows)."""
-        return pa.Table.from_arrays(self.take(np.arange(self._first, self._next)), schema=self.schema)
+        return pa.Table.from_arrays(self.take(np.arange(self.first, self.next)), schema=self.schema)
+
+
+def _appended(kept: Keeper, at: int, column: pa.ChunkedArray) -> Keeper:
+    for chunk in column.chunks:
+        kept = kept.appended(at, chunk)
+        at += len(chunk)
+    return kept
+
+
+def matched_rows(schema: pa.Schema, sides: Sequence[tuple[RowStore, NDArray[np.int64]]]) -> pa.Table:
+    """The table of a result: the rows of one or two stores at these positions, side by side.
+
+    Cost: O(positions) for each column.
+    """
+    if not schema.names or not all(store.is_native for store, _ in sides):
+        return result_table(schema, *(store.take(positions) for store, positions in sides))
+    (left, _), limit = sides[0], column_store.MAX_BYTES
+    other = sides[1][0].native if len(sides) > 1 else None
+    batches = taken_batches(
+        lambda rows: left.native.take(rows[0], limit, other, rows[-1]),
+        schema,
+        tuple(positions for _, positions in sides),
+    )
+    return pa.Table.from_batches(batches)
 
 
 def output_schema(
@@ -185,9 +252,3 @@ def result_table(
 ) -> pa.Table:
     """The table of a result: columns taken from the left and the right store. Cost: O(columns)."""
     return pa.Table.from_arrays([*left, *right], schema=schema)
-
-
-def together(results: Sequence[pa.Table]) -> pa.Table:
-    """Results of one call, at least one, as one table. Cost: O(columns)."""
-    some = [table for table in results if table.num_rows] or results[-1:]
-    return some[0] if len(some) == 1 else pa.concat_tables(some)

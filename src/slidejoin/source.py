@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.column_store import gathered
+from slidejoin import _core
 from slidejoin.errors import SchemaError, suggestion
 
 EXPECTED = (
@@ -298,7 +298,23 @@ def _numbers_at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array | 
     ]
     in_place = len(chunks) == 1 and chunks[0].flags.aligned
     values = chunks[0] if in_place else np.concatenate([np.empty(0, dtype), *chunks])
-    return pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(gathered(values, rows))])
+    return pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(_gathered(values, rows))])
+
+
+# Bytes from which on memory is asked of Arrow, which keeps it for the next result: the system's has to be
+# cleared each time.
+_LARGE = 2**20
+
+
+def _gathered(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Values of an unsigned type, by row."""
+    size = len(rows) * values.itemsize
+    if size < _LARGE:
+        out = np.empty(len(rows), values.dtype)
+    else:
+        out = np.frombuffer(pa.allocate_buffer(size), values.dtype)
+    _core.take(values, rows, out)
+    return out
 
 
 def _column_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:

@@ -8,7 +8,7 @@ numbered here, alike in both tables, and the rows of an outer join without a par
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.column_store import Picks, take_once
+from slidejoin.column_store import take_once
 from slidejoin.errors import CapacityError, SpecError
 from slidejoin.join_type import How, JoinType
 from slidejoin.keys import COMPARISONS, BoundKey, BoundTime, bind
@@ -217,8 +217,8 @@ def taken(
 ) -> pa.Table:
     """The result of a join type, by the numbers of its left and right rows; -1 for no partner."""
     wanted = [
-        (column, field, picks)
-        for side, picks in _picks(numbers, type_)
+        (column, field, numbers[side])
+        for side in type_.sides
         for column, field in zip(tables[side].columns, tables[side].schema, strict=True)
     ]
     if workers == 1:  # a thread would cost more than the columns of a small part
@@ -282,11 +282,3 @@ def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tu
         nulls = part.is_null().to_numpy(zero_copy_only=False) if part.null_count else None
         columns.append((part.fill_null(0).to_numpy(zero_copy_only=False).astype(key.key), nulls))
     return COMPARISONS[key.op], columns
-
-
-def _picks(numbers: Sequence[Numbers], type_: JoinType) -> Iterator[tuple[int, Picks]]:
-    """Rows to take of each side that the result has columns of."""
-    for side in type_.sides:
-        rows_ = numbers[side]
-        missing = rows_ == -1 if type_.only is None and type_.preserves[1 - side] else None
-        yield side, Picks(rows_, None) if missing is None else Picks(np.where(missing, 0, rows_), missing)

@@ -1,18 +1,15 @@
 """WindowJoin: the join that users write. Tables of arriving rows in, a table of the new matches out."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from slidejoin.bound_join import BOTH
+from slidejoin.bound_join import BOTH, Sides
 from slidejoin.errors import SpecError, UsageError
 from slidejoin.join_type import How
 from slidejoin.keys.extract import SIDES
@@ -21,13 +18,15 @@ from slidejoin.order import SourceInfo
 from slidejoin.physical_streams import PhysicalStreams, Source
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
-from slidejoin.result import together
+from slidejoin.progress import Progress
 from slidejoin.snapshot.binary import Data
 from slidejoin.snapshot.chunks import Increment
 from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import Window
+
+T = TypeVar("T")
 
 
 class WindowJoin:
@@ -101,7 +100,7 @@ class WindowJoin:
         self._live = live
         self._sources: PhysicalStreams | None = None
         self._snapshots = SnapshotWriter(live)
-        self._lock = threading.Lock()
+        self._busy = False  # one thread at a time: a second one is told so
         self._final: dict[str, Any] | None = None  # the counters of a closed join
         self.note: str | None = None  # what was saved with the snapshot that this join goes on from
         self._clock: Callable[[], int] = time.monotonic_ns
@@ -145,31 +144,7 @@ class WindowJoin:
         pyarrow.Table
             All left columns, then all right ones. Empty, and without columns, until both sides are known.
         """
-        given = {"a batch without a side": batch, "left": left, "right": right, "arrivals": arrivals}
-        given = {name: data for name, data in given.items() if data is not None}
-        expected = (
-            "push(batch)" if self.spec.self_join else "push(left=...), push(right=...) or push(arrivals=...)"
-        )
-        if len(given) != 1 or (batch is not None) != self.spec.self_join:
-            came = " and ".join(given) or "nothing"
-            raise UsageError(f"push got {came}; expected {expected}")
-        if not isinstance(store, bool | np.bool):
-            raise UsageError(f"store={store!r}; expected True or False")
-        with self._turn():
-            if self._sources is not None:
-                raise UsageError("this join has sources, push into them; join.source(side, name) gives one")
-            checks = self._live.sides
-            if arrivals is not None:
-                known = (checks[0].schema, checks[1].schema)
-                sides, *parts = split_arrivals(to_table(arrivals, "arrivals"), side, *known)
-                tables = {i: checks[i].check(part) for i, part in enumerate(parts)}
-            else:
-                own = 1 if right is not None else 0
-                tables = {own: checks[own].check(next(iter(given.values())))}
-                sides = np.full(tables[own].num_rows, own, np.uint8)
-            if not len(sides) and any(self._untyped(i, table) for i, table in tables.items()):
-                return self._live.empty()
-            return self._join(sides, tables, bool(store))
+        return self._returned(self._live.collected, self._push, batch, left, right, arrivals, side, store)
 
     def source(self, side: str, name: str, *, time: str | None = None) -> Source:
         """One of several physical streams of a side: a handle to push into.
@@ -200,41 +175,18 @@ class WindowJoin:
         >>> join.finish().num_rows
         1
         """
-        with self._turn():
-            if self.spec.self_join:
-                raise UsageError("a self-join has one stream; push its batches in the order of time")
-            if side not in SIDES:
-                raise UsageError(f"side={side!r}; expected 'left' or 'right'")
-            if self._sources is None and self._live.seen:
-                raise UsageError("rows were pushed without a source; open sources before the first row")
-            sources = self._sources or PhysicalStreams(self._live)
-            sources.open(SIDES.index(side), name, time, self._clock())
-            self._sources = sources
-            return Source(self, SIDES.index(side), name)
+        return self._told(self._source, side, name, time)
 
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
         """Promise that no row with a timestamp before ``to`` comes any more, on one side or on both.
 
         Moves the watermark of an ``interval`` window. Returns the rows that became final.
         """
-        with self._turn():
-            self._need_watermark("advance()")
-            named = self._named(side)
-            if self._sources is not None:
-                self._sources.refuse_waiting(named, to)
-            result = self._live.advance(to, named[0] if len(named) == 1 else BOTH)
-            for i in named:
-                self._last_seen[i] = self._clock()
-            return result
+        return self._returned(self._live.collected, self._advance, to, side)
 
     def finish(self) -> pa.Table:
         """End the input. Returns what was still waiting: rows of sources, unmatched rows of outer joins."""
-        with self._turn():
-            waiting = self._live.empty()
-            if self._sources is not None:
-                waiting = self._sources.finish_all(self._join)
-            final = self._live.finish()
-            return pa.concat_tables([waiting, final]) if waiting.num_rows else final
+        return self._returned(self._live.collected, self._finish, open_only=not self._live.now.owed)
 
     def take_late(self, side: str) -> pa.Table:
         """Late rows of a side since the last call, for windows with ``late="return"``."""
@@ -242,8 +194,7 @@ class WindowJoin:
             raise UsageError("late rows are not kept; make the window with interval(..., late='return')")
         if side not in SIDES:
             raise UsageError(f"side={side!r}; expected 'left' or 'right'")
-        with self._turn(open_only=False):
-            return self._live.take_late(self._named(side)[0])
+        return self._returned(lambda: self._live.late_rows(self._named(side)[0]), open_only=False)
 
     def snapshot(self, path: str | PathLike[str] | None = None, *, note: str | None = None) -> bytes:
         """All of the join's state, to go on later or elsewhere with :meth:`restore`.
@@ -275,8 +226,7 @@ class WindowJoin:
         >>> again.push(right={"id": [2]}).to_pylist()
         [{'id': 2, 'id_right': 2}]
         """
-        with self._turn():
-            return self._snapshots.whole(self._sources, path, self._noted(note))
+        return self._told(lambda: self._snapshots.whole(self._sources, path, self._noted(note)))
 
     def snapshot_since(
         self,
@@ -324,12 +274,13 @@ class WindowJoin:
         >>> sj.WindowJoin.restore(head, chunks=kept).push(right={"id": [2, 3]}).num_rows
         2
         """
-        with self._turn():
-            if not _is_from(fanout, 2):
-                raise UsageError(f"fanout={fanout!r}; expected a number of chunks, 2 at least")
-            if history is not None and not _is_from(history, 1):
-                raise UsageError(f"history={history!r}; expected a number of increments, 1 at least, or None")
-            return self._snapshots.since(self._sources, token, self._noted(note), fanout, history)
+        if not _is_from(fanout, 2):
+            raise UsageError(f"fanout={fanout!r}; expected a number of chunks, 2 at least")
+        if history is not None and not _is_from(history, 1):
+            raise UsageError(f"history={history!r}; expected a number of increments, 1 at least, or None")
+        return self._told(
+            lambda: self._snapshots.since(self._sources, token, self._noted(note), fanout, history)
+        )
 
     @classmethod
     def restore(
@@ -364,50 +315,32 @@ class WindowJoin:
     @property
     def sources(self) -> list[SourceInfo]:
         """The sources in their order: side, name, whether open or idle, the latest time, rows that wait."""
-        with self._turn(open_only=False):
-            return [] if self._sources is None else self._sources.infos()
+        return self._told(lambda: self._sources.infos() if self._sources else [], open_only=False)
 
     @property
     def stats(self) -> dict[str, Any]:
         """Counters: rows, matches, late and null rows, rows that may still match, watermark, bytes."""
-        with self._turn(open_only=False):
-            return self._stats()
+        return self._told(self._stats, open_only=False)
 
     @property
     def index(self) -> str | None:
         """The name of the index in use, once the types of the keys are known with the first batch."""
-        with self._turn(open_only=False):
-            engine = self._live.engine
-            return engine.native.index()[0] if engine else None
+        engine = self._live.engine
+        return engine.native.index()[0] if engine else None
 
     def explain(self) -> Explanation:
         """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
-        with self._turn(open_only=False):
-            engine = self._live.engine
-            waiting = self._sources.describe() if self._sources else []
-            return explain(
-                self.spec,
-                engine.plan if engine else None,
-                self._stats(),
-                engine.native.index() if engine else None,
-                self._live.ended,
-                waiting,
-            )
+        return self._told(self._explain, open_only=False)
 
     def check(self) -> None:
         """Verify the join's own invariants; StateError where one is broken. Cost: O(window)."""
-        with self._turn(open_only=False):
-            if self._live.engine:
-                self._live.engine.check(self._live.stores)
+        engine = self._live.engine
+        if engine is not None:
+            self._told(lambda: engine.check(self._live.stores), open_only=False)
 
     def close(self) -> None:
         """Release the rows. The counters stay."""
-        with self._turn(open_only=False):
-            final = self._stats()
-            self._final = {**final, "stored_left": 0, "stored_right": 0, "memory_bytes": 0}
-            self._live = LiveJoin(self.spec)
-            self._live.ended = "closed"
-            self._sources, self._snapshots = None, SnapshotWriter(self._live)
+        self._told(self._close, open_only=False)
 
     def __enter__(self) -> Self:
         return self
@@ -423,23 +356,143 @@ class WindowJoin:
     def __repr__(self) -> str:
         return f"WindowJoin({self.spec.on!r}, {self.spec.window!r})"
 
-    # --- one batch ---
+    # --- one call ---
 
-    def _join(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table], store: bool = True) -> pa.Table:
+    def _returned(
+        self,
+        collected: Callable[[], tuple[pa.Table, Progress]],
+        call: Callable[..., None] | None = None,
+        *arguments: Any,
+        open_only: bool = True,
+    ) -> pa.Table:
+        """Make a call and return what it owes.
+
+        An interrupt comes before the last two lines, and what is owed stays, or after them: Python looks for
+        one only where it calls or begins a function, or jumps back.
+        """
+        if self._busy:
+            raise UsageError(_BUSY)
+        self._busy = True
+        try:
+            self._settle(open_only)
+            if call is not None:
+                call(*arguments)
+            live = self._live
+            result, now = collected()
+            live.now = now
+            return result
+        finally:
+            self._busy = False
+
+    def _told(self, call: Callable[..., T], *arguments: Any, open_only: bool = True) -> T:
+        """Make a call that leaves what is owed alone."""
+        if self._busy:
+            raise UsageError(_BUSY)
+        self._busy = True
+        try:
+            self._settle(open_only)
+            return call(*arguments)
+        finally:
+            self._busy = False
+
+    def _settle(self, open_only: bool) -> None:
+        """Complete an interrupted call, and refuse another one if the join has ended."""
+        now = self._live.now
+        if now.step is not None or now.trim is not None:
+            self._live.settle()
+        if open_only and now.ended:
+            raise UsageError(f"the join is {now.ended}; make a new one")
+
+    def _push(self, batch: Any, left: Any, right: Any, arrivals: Any, side: str, store: bool) -> None:
+        given = (batch is not None) + (left is not None) + (right is not None) + (arrivals is not None)
+        if given != 1 or (batch is not None) != self.spec.self_join:
+            raise UsageError(self._wrong_push(batch, left, right, arrivals))
+        if not isinstance(store, bool | np.bool):
+            raise UsageError(f"store={store!r}; expected True or False")
+        if self._sources is not None:
+            raise UsageError("this join has sources, push into them; join.source(side, name) gives one")
+        checks = self._live.sides
+        sides: Sides
+        if arrivals is not None:
+            known = (checks[0].schema, checks[1].schema)
+            sides, *parts = split_arrivals(to_table(arrivals, "arrivals"), side, *known)
+            tables = {i: checks[i].check(part) for i, part in enumerate(parts)}
+            count = len(sides)
+        else:
+            sides = 1 if right is not None else 0
+            data = right if sides else left if batch is None else batch
+            tables = {sides: checks[sides].check(data)}
+            count = tables[sides].num_rows
+        if not count and any(self._untyped(i, table) for i, table in tables.items()):
+            return
+        self._join(sides, tables, bool(store))
+
+    def _wrong_push(self, *batches: Any) -> str:
+        names = ("a batch without a side", "left", "right", "arrivals")
+        given = [name for name, batch in zip(names, batches, strict=True) if batch is not None]
+        expected = (
+            "push(batch)" if self.spec.self_join else "push(left=...), push(right=...) or push(arrivals=...)"
+        )
+        return f"push got {' and '.join(given) or 'nothing'}; expected {expected}"
+
+    def _join(
+        self,
+        sides: Sides,
+        tables: dict[int, pa.Table],
+        store: bool = True,
+        then: Callable[[], None] | None = None,
+    ) -> None:
         """Join a batch behind the rows that a silence made final."""
         idle_after = self.spec.window.idle_after
-        silent = [] if idle_after is None else self._silent_sides(tables, idle_after)
-        if silent:
-            self._live.validate(sides, tables)  # their silence counts only if the batch is taken
-            if self._live.engine is None:  # nothing came yet
-                self._live.push(sides[:0], {i: table.slice(0, 0) for i, table in tables.items()})
-        results = [self._live.idle(side) for side in silent]
-        results.append(self._live.push(sides, tables, store))
-        now = self._clock()
-        for i, table in tables.items():
-            if table.num_rows:
-                self._last_seen[i] = now
-        return together(results)
+        if idle_after is not None:
+            silent = self._silent_sides(tables, idle_after)
+            if silent:
+                self._live.validate(sides, tables)  # their silence counts only if the batch is taken
+                if self._live.engine is None:  # nothing came yet
+                    self._live.push(_none(sides), {i: table.slice(0, 0) for i, table in tables.items()})
+            for side in silent:
+                self._live.idle(side)
+        self._live.push(sides, tables, store, then)
+        if idle_after is not None:
+            now = self._clock()
+            for i, table in tables.items():
+                if table.num_rows:
+                    self._last_seen[i] = now
+
+    def _advance(self, to: Any, side: str | None) -> None:
+        self._need_watermark("advance()")
+        named = self._named(side)
+        if self._sources is not None:
+            self._sources.refuse_waiting(named, to)
+        self._live.advance(to, named[0] if len(named) == 1 else BOTH)
+        for i in named:
+            self._last_seen[i] = self._clock()
+
+    def _finish(self) -> None:
+        if self._live.ended:  # an interrupt kept the results of finish() back
+            return
+        if self._sources is not None:
+            self._sources.finish_all(self._join)
+        self._live.finish()
+
+    def _explain(self) -> Explanation:
+        engine = self._live.engine
+        waiting = self._sources.describe() if self._sources else []
+        return explain(
+            self.spec,
+            engine.plan if engine else None,
+            self._stats(),
+            engine.native.index() if engine else None,
+            self._live.ended,
+            waiting,
+        )
+
+    def _close(self) -> None:
+        final = {**self._stats(), "stored_left": 0, "stored_right": 0, "memory_bytes": 0}
+        live = LiveJoin(self.spec)
+        live.now = live.now._replace(ended="closed")
+        snapshots = SnapshotWriter(live)
+        self._final, self._live, self._sources, self._snapshots = final, live, None, snapshots
 
     def _silent_sides(self, tables: dict[int, pa.Table], after: int) -> list[int]:
         now = self._clock()
@@ -455,22 +508,34 @@ class WindowJoin:
 
     # --- sources: what their handles call ---
 
+    def _source(self, side: str, name: str, time: str | None) -> Source:
+        if self.spec.self_join:
+            raise UsageError("a self-join has one stream; push its batches in the order of time")
+        if side not in SIDES:
+            raise UsageError(f"side={side!r}; expected 'left' or 'right'")
+        if self._sources is None and self._live.seen:
+            raise UsageError("rows were pushed without a source; open sources before the first row")
+        sources = self._sources or PhysicalStreams(self._live)
+        sources.open(SIDES.index(side), name, time, self._clock())
+        self._sources = sources
+        return Source(self, SIDES.index(side), name)
+
     def _source_push(self, side: int, name: str, batch: Any) -> pa.Table:
-        with self._turn():
-            sources = self._opened()
-            table = self._live.sides[side].check(batch)
-            if not table.num_rows and self._untyped(side, table):
-                return self._live.empty()
-            after = self.spec.window.idle_after
-            return sources.push(side, name, table, self._join, self._clock(), after)
+        return self._returned(self._live.collected, self._push_source, side, name, batch)
+
+    def _push_source(self, side: int, name: str, batch: Any) -> None:
+        sources = self._opened()
+        table = self._live.sides[side].check(batch)
+        if not table.num_rows and self._untyped(side, table):
+            return
+        after = self.spec.window.idle_after
+        sources.push(side, name, table, self._join, self._clock(), after)
 
     def _source_finish(self, side: int, name: str) -> pa.Table:
-        with self._turn():
-            return self._opened().finish(side, name, self._join)
+        return self._returned(self._live.collected, lambda: self._opened().finish(side, name, self._join))
 
     def _source_idle(self, side: int, name: str) -> pa.Table:
-        with self._turn():
-            return self._opened().idle(side, name, self._join)
+        return self._returned(self._live.collected, lambda: self._opened().idle(side, name, self._join))
 
     def _source_open(self, side: int, name: str) -> bool:
         return self._sources is not None and not self._live.ended and self._sources.order.is_open(side, name)
@@ -513,17 +578,13 @@ class WindowJoin:
             raise UsageError(f"side={side!r}; expected 'left' or 'right'")
         return (SIDES.index(side),)
 
-    @contextmanager
-    def _turn(self, open_only: bool = True) -> Iterator[None]:
-        """One thread at a time: a second one is told so."""
-        if not self._lock.acquire(blocking=False):
-            raise UsageError("this join is in use by another thread")
-        try:
-            if open_only and self._live.ended:
-                raise UsageError(f"the join is {self._live.ended}; make a new one")
-            yield
-        finally:
-            self._lock.release()
+
+_BUSY = "this join is in use by another thread"
+
+
+def _none(sides: Sides) -> Sides:
+    """The sides of no row."""
+    return sides if isinstance(sides, int) else sides[:0]
 
 
 def _is_from(number: Any, least: int) -> bool:

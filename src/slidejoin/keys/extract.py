@@ -48,19 +48,55 @@ def find(table: pa.Table, side: int, name: str, common: pa.DataType) -> pa.Chunk
 
 
 _IN_PLACE = {pa.from_numpy_dtype(name): np.dtype(name) for name in KEY_TYPES}
+_INT64 = np.dtype(np.int64)
+_OFFSETS: dict[pa.DataType, np.dtype[Any]] = {
+    **dict.fromkeys((pa.string(), pa.binary()), np.dtype(np.int32)),
+    **dict.fromkeys((pa.large_string(), pa.large_binary()), _INT64),
+}
 
 
-def in_place(table: pa.Table, name: str, common: pa.DataType) -> tuple[NDArray[Any], Mask] | None:
-    """The numbers of a column that stand in memory as the join wants them, or None."""
-    dtype = _IN_PLACE.get(common)
-    place = table.schema.get_field_index(name)
-    if dtype is None or place < 0:
+def in_place(
+    table: pa.Table, name: str, common: pa.DataType | None, unit: str | None = None
+) -> tuple[NDArray[Any], Mask] | None:
+    """The keys of a column that is in memory as the join wants it, or None. Quick, for small batches.
+
+    Parameters
+    ----------
+    common : pyarrow.DataType, optional
+        The type of the keys; text and binary are hashed. None for timestamps.
+    unit : str, optional
+        The unit of timestamps.
+    """
+    schema = table.schema
+    place = schema.get_field_index(name)
+    if place < 0:
         return None
     column = table.column(place)
-    if column.type != common or column.num_chunks != 1:
+    if column.num_chunks != 1:
         return None
-    array = column.chunk(0)
-    return _buffer(array, dtype), nulls(array)
+    array, type_ = column.chunk(0), column.type
+    if common is None:
+        dtype = _INT64 if _counts(type_, unit) else None
+    elif type_ == common:
+        dtype = _IN_PLACE.get(common)
+    else:
+        dtype = None
+    if dtype is not None:
+        return _buffer(array, dtype), nulls(array)
+    if common in _LARGE and type_ in _OFFSETS:
+        return _hashed(array), nulls(array)
+    return None
+
+
+_LARGE = (pa.large_string(), pa.large_binary())
+
+
+@cache
+def _counts(type_: pa.DataType, unit: str | None) -> bool:
+    """Whether a type stores 64-bit numbers of a unit of time, or of 1."""
+    if unit is None:
+        return bool(type_ == pa.int64())
+    return bool(types.is_timestamp(type_) and type_.unit == unit)
 
 
 def integers(
@@ -183,13 +219,16 @@ def _shown(array: pa.Array, row: int, raw: NDArray[Any]) -> str:
 
 
 def _hashed(array: pa.Array) -> NDArray[np.uint64]:
-    """The hashes of an array of large binaries."""
+    """The hashes of an array of text or binary."""
     if len(array) == 0:
         return np.empty(0, np.uint64)
+    width = _OFFSETS[array.type]
     _, offset_buffer, data = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64, count=len(array) + 1, offset=8 * array.offset)
+    offsets = np.frombuffer(offset_buffer, width, len(array) + 1, width.itemsize * array.offset)
+    if not offsets.flags.aligned:
+        offsets = offsets.copy()
     content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    hashed: NDArray[np.uint64] = _core.hash_bytes(np.require(offsets, requirements="A"), content)
+    hashed: NDArray[np.uint64] = _core.hash_bytes(offsets, content)
     return hashed
 
 

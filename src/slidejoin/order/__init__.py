@@ -12,8 +12,8 @@ O(sources), and at most O(sources) for each row that it hands out; rows that kee
 """
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from slidejoin.errors import OrderError, SchemaError, StateError, UsageError
 from slidejoin.keys.extract import SIDES
 from slidejoin.order.interleave import interleaved
-from slidejoin.order.waiting import BEFORE_ALL_TIME, Place, SourceKey, Taken, Time, TimedRows, take
+from slidejoin.order.waiting import BEFORE_ALL_TIME, Place, Queue, SourceKey, Taken, Time, TimedRows, take
 
 _INT64 = np.iinfo(np.int64)
 
@@ -104,7 +104,7 @@ class Order:
         self._strict = strict
         self._show = show
         self._sources: dict[SourceKey, _Progress] = {}  # in the order of the keys
-        self._queues: dict[SourceKey, deque[TimedRows]] = {}
+        self._queues: dict[SourceKey, Queue] = {}
         self._frontier: Place | None = None  # the last place handed out
         self._stamp = object()  # of the current state; a Ready made from another one is stale
 
@@ -114,8 +114,8 @@ class Order:
         if key in self._sources:
             was = "exists" if self._sources[key].is_open else "existed and is finished"
             raise UsageError(f"{_called(key)} {was}; use another name")
+        self._queues[key] = Queue()
         self._sources = dict(sorted([*self._sources.items(), (key, _Progress())]))
-        self._queues[key] = deque()
         self._stamp = object()
 
     def push(
@@ -174,16 +174,23 @@ class Order:
 
     def commit(self, ready: Ready) -> None:
         """Hand out the rows of ``ready``, which was made from the current state. Cost: O(sources)."""
+        after = self.committed(ready)
+        self._sources, self._queues, self._frontier = after._sources, after._queues, after._frontier
+        self._stamp = after._stamp
+
+    def committed(self, ready: Ready) -> "Order":
+        """The order that :meth:`commit` makes of this one. This one may not be used any more, once it is."""
         if ready._stamp is not self._stamp:
             raise UsageError("these rows were made ready before the sources changed; ask for them again")
-        for key, taken in ready._taken.items():
-            taken.apply(self._queues[key])
-        self._sources = ready._sources
-        self._frontier = ready._frontier
-        self._stamp = object()
+        after = copy(self)
+        after._queues = self._queues | {
+            key: taken.applied(self._queues[key]) for key, taken in ready._taken.items()
+        }
+        after._sources, after._frontier, after._stamp = ready._sources, ready._frontier, object()
+        return after
 
-    def rescale(self, factor: int) -> None:
-        """Count time in a finer unit from now on. SchemaError, and no change, if a time would overflow.
+    def rescale(self, factor: int, show: Callable[[int], object] | None = None) -> None:
+        """Count time in a finer unit from now on, and show it so. SchemaError, and no change, on overflow.
 
         Notes
         -----
@@ -201,13 +208,13 @@ class Order:
                     f"{factor} times finer; give all batches the same unit"
                 )
         queues = {
-            key: deque(replace(batch, times=batch.times * factor) for batch in queue)
+            key: Queue([replace(batch, times=batch.times * factor) for batch in queue])
             for key, queue in self._queues.items()
         }
         sources = {
             key: replace(progress, latest=progress.latest * factor) for key, progress in self._sources.items()
         }
-        self._queues, self._sources = queues, sources
+        self._queues, self._sources, self._show = queues, sources, show or self._show
         if self._frontier is not None:
             self._frontier = (self._frontier[0] * factor, self._frontier[1])
         self._stamp = object()
@@ -258,7 +265,7 @@ class Order:
         sources = []
         for info in self.sources():
             queue = self._queues[info.side, info.name]
-            first = _or_none(queue[0].first()) if queue else None  # the time of leading nulls
+            first = _or_none(next(iter(queue)).first()) if queue else None  # the time of leading nulls
             sources.append({**info._asdict(), "first": first})
         frontier = None if self._frontier is None else [_or_none(self._frontier[0]), *self._frontier[1]]
         tables = {
@@ -307,7 +314,7 @@ class Order:
             if rows:
                 table, times, nulls = waiting[key]
                 batch = TimedRows.of(table, times, nulls, _or_before_all(saved["first"]))
-                order._queues[key].append(batch.owned())
+                order._queues[key] = Queue([batch.owned()])
         if state["frontier"] is not None:
             time, *at = state["frontier"]
             if not _is_time(time) or not _is_key(*at):

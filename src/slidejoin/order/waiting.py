@@ -1,8 +1,8 @@
 """The rows of one source that wait for other sources: batches in the order of time, taken from the front."""
 
 import math
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -78,6 +78,50 @@ class TimedRows:
         return self.undated + int(np.searchsorted(dated, time, side="right" if with_ties else "left"))
 
 
+class Queue:
+    """Batches that wait, in their order. Never changed: calls return a new one, which shares the list.
+
+    Of all queues that were made of one, only one may be used afterwards.
+    """
+
+    __slots__ = ("_batches", "_front", "_start", "_stop")
+
+    def __init__(self, batches: Iterable[TimedRows] = ()) -> None:
+        self._batches = list(batches)
+        self._front: TimedRows | None = None  # stands for the first one, of which a part was taken
+        self._start, self._stop = 0, len(self._batches)
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __iter__(self) -> Iterator[TimedRows]:
+        start = self._start
+        if self._front is not None:
+            yield self._front
+            start += 1
+        for i in range(start, self._stop):
+            yield self._batches[i]
+
+    def without(self, count: int, front: TimedRows | None) -> "Queue":
+        """The queue without its first batches, and with another one in front if there is one."""
+        if not count and front is None:
+            return self
+        after = copy(self)
+        after._start += count
+        after._front = front if front is not None or count else self._front
+        if 2 * after._start > after._stop:  # so that batches that were taken are given back
+            after._batches = self._batches[after._start : self._stop]
+            after._start, after._stop = 0, len(after._batches)
+        return after
+
+    def with_last(self, batch: TimedRows) -> "Queue":
+        """The queue with one more batch at its end."""
+        after = copy(self)
+        after._batches[self._stop :] = [batch]
+        after._stop += 1
+        return after
+
+
 class Taken(NamedTuple):
     """What is taken from a queue of batches, and how the queue changes then."""
 
@@ -86,14 +130,10 @@ class Taken(NamedTuple):
     rest: TimedRows | None  # replaces the batch that is in front then, of which a part was taken
     added: TimedRows | None  # joins the end
 
-    def apply(self, queue: deque[TimedRows]) -> None:
-        """Change the queue."""
-        for _ in range(self.whole):
-            queue.popleft()
-        if self.rest is not None:
-            queue[0] = self.rest
-        if self.added is not None:
-            queue.append(self.added)
+    def applied(self, queue: Queue) -> Queue:
+        """The queue that it makes of another one. Cost: O(1) amortised."""
+        after = queue.without(self.whole, self.rest)
+        return after if self.added is None else after.with_last(self.added)
 
 
 def take(

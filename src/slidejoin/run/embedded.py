@@ -114,7 +114,8 @@ class Merge:
             if len(ready.sides):  # a push also joins about as many waiting rows of the other side
                 wanted = _RESULT_ROWS * len(ready.sides) // max(2 * result.num_rows, 1)
                 step = min(max(wanted, _SMALLEST_PUSH), batch)
-        yield self.join.finish()
+        self.join.finish()
+        yield self.join.collect()
 
     def _behind(self) -> int | None:
         """The side to read next: the one that the other waits for."""
@@ -122,9 +123,10 @@ class Merge:
         return min(open_sides, key=lambda source: source.waiting).side if open_sides else None
 
     def _arrived(self, ready: Ready) -> pa.Table:
-        result = self.join.push(ready.sides, ready.tables) if ready.tables else self.join.empty()
+        if ready.tables:
+            self.join.push(ready.sides, ready.tables)
         self._order.commit(ready)
-        return result
+        return self.join.collect()
 
     def _times(self, side: int, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         """What the rows sort by, and which have no time."""
@@ -167,7 +169,8 @@ class Merge:
         ended = [source.side for source in self._order.sources() if not source.is_open]
         if len(ended) != 1 or self._latest[1 - ended[0]] == _BEFORE_ALL:
             return None
-        return self.join.advance(self._instant(self._latest[1 - ended[0]]), ended[0])
+        self.join.advance(self._instant(self._latest[1 - ended[0]]), ended[0])
+        return self.join.collect()
 
     def _instant(self, number: int) -> object:
         """A number of the clock as a point in time, also beyond what datetime can hold."""

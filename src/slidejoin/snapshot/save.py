@@ -7,6 +7,7 @@ snapshot is a head with one chunk a side; increments write new rows, and name th
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from os import PathLike
@@ -72,13 +73,16 @@ class SnapshotWriter:
     ) -> Increment:
         """What is new since a token."""
         firsts, nexts = zip(*self._live.positions, strict=True)
-        new = self._log.advance(firsts, nexts, since=token, fanout=fanout, history=history)
+        log = copy(self._log)  # so that an interrupt leaves the old one or the new one
+        new = log.advance(firsts, nexts, since=token, fanout=fanout, history=history)
         chunks = {chunk.id: _chunk(self._live, chunk.side, chunk.start, chunk.stop) for chunk in new}
-        _, dead = self._log.since(token)
-        sums = self._sums | _checksums(chunks)
-        self._sums = {chunk.id: sums[chunk.id] for chunk in self._log.alive}
-        head = _head(self._live, sources, self._log, self._sums, note)
-        return Increment(self._log.token, head, chunks, tuple(dead), tuple(self._sums))
+        _, dead = log.since(token)
+        known = self._sums | _checksums(chunks)
+        sums = {chunk.id: known[chunk.id] for chunk in log.alive}
+        head = _head(self._live, sources, log, sums, note)
+        increment = Increment(log.token, head, chunks, tuple(dead), tuple(sums))
+        self._log, self._sums = log, sums
+        return increment
 
 
 class Restored(NamedTuple):
@@ -150,16 +154,18 @@ def _head(
             parts[f"{name} columns"] = table_part(schema.empty_table())
         if store is not None and live.outcome.uses(i):
             parts[f"{name} matched"] = bits_part(live.outcome.flags(i).astype(bool))
-        if live.late[i]:
-            parts[f"{name} late"] = table_part(pa.concat_tables(live.late[i]))
-    if live.held:
-        parts["held"] = table_part(pa.concat_tables(live.held))
+        if live.now.late[i]:
+            parts[f"{name} late"] = table_part(pa.concat_tables(live.now.late[i]))
+    if live.now.held:
+        parts["held"] = table_part(pa.concat_tables(live.now.held))
+    if live.now.owed:  # an interrupt kept them from being returned
+        parts["owed"] = table_part(pa.concat_tables(live.now.owed))
     meta: dict[str, Any] = {
         "spec": live.spec.to_json(),
         "engine": None if live.engine is None else live.engine.state(),
         "stored": [store is not None for store in live.stores],
-        "held_side": live.held_side,
-        "unequal": live.unequal,
+        "held_side": live.now.held_side,
+        "unequal": 0 if live.engine is None else live.engine.native.rejected,
         "chunks": sums,
         "note": note,
         "log": None if log is None else log.to_json(),
@@ -199,13 +205,17 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     for i, name in enumerate(SIDES):
         if (part := head.parts.get(f"{name} columns")) is not None:
             live.sides[i].fix(read_table(part, rows=0).schema)
-    live.unequal = _count(meta["unequal"])
-    live.held_side = _count(meta["held_side"])
+    side = _count(meta["held_side"])
     if "held" in head.parts:
         held = read_table(head.parts["held"])
-        if live.held_side > 1 or not held.schema.equals(live.sides[live.held_side].schema) or live.complete:
+        if side > 1 or not held.schema.equals(live.sides[side].schema) or live.complete:
             raise StateError("the snapshot contradicts itself: rows are held back that have no place")
-        live.held.append(held)
+        live.now = live.now._replace(held=(held,), held_side=side)
+    if "owed" in head.parts:
+        owed = read_table(head.parts["owed"])
+        if live.output is None or not owed.schema.equals(live.output):
+            raise StateError("the snapshot contradicts itself: results with other columns")
+        live.now = live.now._replace(owed=(owed,))
     sums = meta["chunks"]
     chunks = check_chunks(sums, found)
     if stranger := [name for name in chunks if chunks[name].fingerprint != spec.fingerprint]:
@@ -239,7 +249,8 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
     saved = head.meta["engine"]
     if head.version == 1:
         saved = _from_version_1(live, saved)
-    if live.unequal > _count(saved["native"]["matches"]):
+    rejected = _count(head.meta["unequal"])
+    if rejected > _count(saved["native"]["matches"]):
         raise StateError("the snapshot contradicts itself: more rejected candidates than candidates")
     unseen: list[NDArray[np.bool_]] = []
     for i, name in enumerate(SIDES):
@@ -259,12 +270,14 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
             late = read_table(part)
             if not late.schema.equals(schema):
                 raise StateError(f"late rows of {name} have other columns")
-            live.late[i].append(late)
+            kept = live.now.late
+            live.now = live.now._replace(late=((late,), kept[1]) if i == 0 else (kept[0], (late,)))
         unseen.append(flags)
     engine = live.engine_for({}, saved["unit"])
     if engine.state()["unit"] != saved["unit"]:
         raise StateError(f"the snapshot contradicts itself: its times are in {saved['unit']!r}")
     engine.load(saved["native"], live.stores, unseen)
+    engine.native.rejected = rejected
     live.engine = engine
 
 

@@ -1,0 +1,117 @@
+// Stored rows as Python sees them: tables come in and go out through the Arrow C data interface.
+#pragma once
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "../rows.hpp"
+#include "arrays.hpp"
+
+namespace slidejoin {
+namespace {
+
+class NativeRows {
+  public:
+    NativeRows(const std::vector<ColumnKind>& kinds, std::uint64_t first) : rows_(kinds, first) {}
+    ~NativeRows() { release(); }
+    NativeRows(const NativeRows&) = delete;
+
+    // Replaces everything from a position on by the batches of an Arrow stream. Where `borrow` is given,
+    // the memory of a single batch may be used as it is.
+    void write(std::uint64_t at, const nb::handle& capsule, bool borrow) {
+        auto* stream =
+            static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
+        if (!stream) throw nb::python_error();
+        rows_.limit(rows_.first(), at);
+        try {
+            while (true) {
+                ArrowArray batch{};
+                if (stream->get_next(stream, &batch)) {
+                    const char* why = stream->get_last_error(stream);
+                    throw std::runtime_error(why ? why : "a stream that cannot be read");
+                }
+                if (!batch.release) return;
+                const std::shared_ptr<void> owner = owned(batch);
+                rows_.append(batch, borrow ? owner : nullptr);
+            }
+        } catch (...) {
+            rows_.limit(rows_.first(), at);
+            throw;
+        }
+    }
+
+    void limit(std::uint64_t first, std::uint64_t next) { rows_.limit(first, next); }
+
+    void repeat(const nb::handle& positions) {
+        const auto [data, count] = numbers(positions);
+        rows_.repeat(data, count);
+    }
+
+    // The address of an ArrowArray that holds the columns of the rows at these positions, and those of
+    // `other` rows behind them, or a single column; None where a column has too many bytes for its offsets.
+    // It is there until the next take.
+    nb::object take(const nb::handle& positions, std::int64_t most, const NativeRows* other,
+                    const nb::handle& others, std::optional<std::size_t> column) {
+        const auto [data, count] = numbers(positions);
+        std::unique_ptr<ArrowResult> result = std::make_unique<ArrowResult>(count, 1);
+        const ArrayView more = other ? view_of(others, NPY_INT64, count) : ArrayView{};
+        const auto* others_data = static_cast<const std::int64_t*>(more.data);
+        bool fits;
+        {
+            std::optional<nb::gil_scoped_release> released;
+            if (count >= kUnlocked) released.emplace();
+            fits =
+                rows_.take(data, count, most, column.value_or(0), column ? *column + 1 : rows_.columns(),
+                           *result) &&
+                (!other || other->rows_.take(others_data, count, most, 0, other->rows_.columns(), *result));
+        }
+        if (!fits) return nb::none();
+        release();
+        ArrowResult::hand_over(std::move(result), out_);
+        return nb::cast(reinterpret_cast<std::uintptr_t>(&out_));
+    }
+
+    // Which pairs of rows have the same bytes in two columns; None: all.
+    nb::object same(std::size_t column, const nb::handle& positions, const NativeRows& other,
+                    std::size_t other_column, const nb::handle& others) const {
+        const auto [data, count] = numbers(positions);
+        const auto [more, as_many] = numbers(others);
+        if (as_many != count) throw nb::value_error("arrays of different lengths");
+        nb::object flags;
+        auto* out = new_array<bool>(count, NPY_BOOL, flags);
+        if (Rows::same(rows_, column, data, other.rows_, other_column, more, count, out)) return nb::none();
+        return flags;
+    }
+
+    std::uint64_t first() const { return rows_.first(); }
+    std::size_t bytes() const { return rows_.bytes(); }
+
+  private:
+    static constexpr std::size_t kUnlocked = 4096;  // rows from which on other threads may run
+
+    static std::pair<const std::int64_t*, std::size_t> numbers(const nb::handle& array) {
+        const ArrayView view = view_of(array, NPY_INT64);
+        return {static_cast<const std::int64_t*>(view.data), view.size};
+    }
+
+    static std::shared_ptr<void> owned(ArrowArray& batch) {
+        auto* kept = new ArrowArray(batch);
+        return std::shared_ptr<void>(kept, [](void* p) {
+            auto* array = static_cast<ArrowArray*>(p);
+            array->release(array);
+            delete array;
+        });
+    }
+
+    void release() {
+        if (out_.release) out_.release(&out_);
+    }
+
+    Rows rows_;
+    ArrowArray out_{};
+};
+
+}  // namespace
+}  // namespace slidejoin

@@ -1,0 +1,228 @@
+"""Interrupts at random moments: a call happens or does not, the join goes on, no result is lost or doubled.
+
+A timer raises KeyboardInterrupt while a call of a join is under way; in half of the runs a thread does.
+A call that was interrupted is repeated if it did not happen. In the end the results are those of a join that
+nobody interrupted.
+"""
+# ruff: noqa: B023  (functions are called at once)
+
+import contextlib
+import ctypes
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that raises signals")
+
+INTERRUPTS = 1000 if os.environ.get("SLIDEJOIN_TESTS") == "long" else 55  # of each case
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt in the code of a ``with`` block, at a random moment."""
+
+    def __init__(self, seed, by_thread):
+        self.random = random.Random(seed)
+        self.by_thread = by_thread
+        self.count = 0
+        self.armed = False
+        self.typical = 1e-4
+
+    @contextlib.contextmanager
+    def handling(self):
+        before = signal.signal(signal.SIGALRM, self._handle)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _handle(self, _number, _frame):
+        if self.armed:
+            self.armed = False
+            raise KeyboardInterrupt
+
+    def run(self, call):
+        """The result of a call and whether it was interrupted instead."""
+        delay = max(self.random.uniform(0, 1.2) * self.typical, 2e-6)
+        thread, interrupted, result = None, False, None
+        begin = time.perf_counter()
+        try:
+            self.armed = True
+            if self.by_thread:
+                thread = threading.Thread(target=self._raise, args=(threading.get_ident(), delay))
+                thread.start()
+            else:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+            result = call()
+            self.armed = False
+        except KeyboardInterrupt:
+            self.armed = False
+            interrupted = True
+        self._drain(thread)
+        self.count += interrupted
+        if not interrupted:
+            self.typical = 0.9 * self.typical + 0.1 * (time.perf_counter() - begin)
+        return result, interrupted
+
+    def _drain(self, thread):
+        """Let an exception pass that was raised too late to meet the call."""
+        while True:
+            try:
+                if thread is not None:
+                    thread.join()
+                time.sleep(0)
+                return
+            except KeyboardInterrupt:
+                pass
+
+    def _raise(self, thread, delay):
+        time.sleep(delay)
+        if self.armed:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
+            )
+
+
+TAGS = pa.list_(pa.int64())
+
+
+def left(rng, count, clock):
+    return pa.table(
+        {
+            "ts": clock + rng.integers(-40, 20, count),
+            "k": [f"key {number}" for number in rng.integers(0, 12, count)],
+            "x": rng.integers(0, 9, count),
+            "tags": pa.array([[n] * (n % 3) for n in rng.integers(0, 9, count).tolist()], TAGS),
+        }
+    )
+
+
+WINDOWS = {
+    "rows": lambda: sj.rows(left=40, right=25),
+    "within": lambda: sj.within(60, time="ts"),
+    "interval": lambda: sj.interval(40, 30, time="ts", lateness=25, late="return"),
+}
+CASES = [
+    ("rows", "inner"), ("rows", "full"), ("within", "left"), ("within", "inner"),
+    ("interval", "inner"), ("interval", "left"), ("interval", "full"), ("interval", "left_semi"),
+]  # fmt: skip
+
+
+def batches(window, rng):
+    """The calls of a stream, without end: a side and its rows."""
+    clock = 100
+    while True:
+        clock += int(rng.integers(0, 15))
+        table = left(rng, int(rng.integers(1, 6)), clock)
+        if window == "within":
+            times = np.sort(rng.integers(clock, clock + 15, len(table)))
+            table = table.set_column(0, "ts", pa.array(times))
+            clock = int(times[-1])
+        side = str(rng.choice(["left", "right"]))
+        if side == "right":
+            table = table.rename_columns(["ts", "k", "y", "tags"]).drop_columns(["tags"])
+        yield side, table
+
+
+def rows_seen(join):
+    stats = join.stats
+    return sum(stats[f"{what}_{side}"] for what in ("rows", "late") for side in ("left", "right"))
+
+
+@pytest.mark.parametrize("by_thread", [False, True], ids=["signal", "thread"])
+@pytest.mark.parametrize(("window", "how"), CASES)
+def test_every_call_survives_interrupts(window, how, by_thread):
+    seed = hash((window, how)) % 1000
+    on = sj.equal("k") & sj.less_equal("x", "y")
+    join, plain = (sj.WindowJoin(on, WINDOWS[window](), how=how, order="full") for _ in range(2))
+    stream = batches(window, np.random.default_rng(seed))
+    interrupter = Interrupter(seed, by_thread)
+    results, expected, late, expected_late = [], [], [], []
+    with interrupter.handling():
+        while interrupter.count < INTERRUPTS:
+            side, table = next(stream)
+            before = rows_seen(join)
+            result, interrupted = interrupter.run(lambda: join.push(**{side: table}))
+            if interrupted and rows_seen(join) == before:  # it did not happen
+                result = join.push(**{side: table})
+            results.append(result)
+            expected.append(plain.push(**{side: table}))
+            if window == "interval" and interrupter.random.random() < 0.2:
+                to = int(table["ts"][0].as_py()) - 20
+                result, interrupted = interrupter.run(lambda: join.advance(to))
+                results += [result, join.advance(to)]
+                expected.append(plain.advance(to))
+            if window == "interval" and interrupter.random.random() < 0.2:
+                rows, interrupted = interrupter.run(lambda: join.take_late("left"))
+                late += [rows, join.take_late("left")]
+                expected_late.append(plain.take_late("left"))
+            if interrupter.random.random() < 0.1:
+                interrupter.run(join.snapshot)
+                interrupter.run(join.snapshot_since)
+            if interrupter.random.random() < 0.05:
+                join = sj.WindowJoin.restore(join.snapshot())
+            if interrupter.random.random() < 0.05:
+                join.check()
+        result, interrupted = interrupter.run(join.finish)
+        if interrupted:
+            with contextlib.suppress(sj.UsageError):
+                result = join.finish()
+    results.append(result)
+    expected.append(plain.finish())
+    assert together(results) == together(expected)
+    assert together(late) == together(expected_late)
+
+
+def together(results):
+    return [row for table in results if table is not None for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("by_thread", [False, True], ids=["signal", "thread"])
+def test_sources_survive_interrupts(by_thread):
+    rng = np.random.default_rng(5)
+    interrupter = Interrupter(7, by_thread)
+    on, window = sj.equal("k"), sj.within(50, time="ts")
+    join, plain = (sj.WindowJoin(on, window, how="full") for _ in range(2))
+    names = [("left", "a"), ("left", "b"), ("right", "c")]
+    for side, name in names:
+        join.source(side, name)
+        plain.source(side, name)
+    clocks = dict.fromkeys(names, 0)
+    results, expected = [], []
+
+    def delivered():
+        return rows_seen(join) + sum(source.waiting for source in join.sources)
+
+    with interrupter.handling():
+        while interrupter.count < 2 * INTERRUPTS:
+            side, name = names[int(rng.integers(len(names)))]
+            times = np.sort(rng.integers(clocks[side, name], clocks[side, name] + 9, int(rng.integers(1, 5))))
+            clocks[side, name] = int(times[-1])
+            table = pa.table({"ts": times, "k": rng.integers(0, 5, len(times)), "n": [side] * len(times)})
+            before = delivered()
+            source = join.source(side, name)
+            result, interrupted = interrupter.run(lambda: source.push(table))
+            if interrupted and delivered() == before:
+                result = source.push(table)
+            results.append(result)
+            expected.append(plain.source(side, name).push(table))
+            if interrupter.random.random() < 0.05:
+                join = sj.WindowJoin.restore(join.snapshot())
+    results.append(join.finish())
+    expected.append(plain.finish())
+    assert together(results) == together(expected)
+
+
+def test_this_interpreter_looks_for_interrupts_only_where_we_think():
+    """The last lines of a call must not be torn; free-threaded builds would need another way."""
+    assert sys.implementation.name == "cpython"
+    assert getattr(sys, "_is_gil_enabled", lambda: True)()
