@@ -184,6 +184,35 @@ TEST(watermark_at_the_ends_of_time) {
     CHECK_EQUAL(window.stored(Side::left), 0u);  // the first instant is too far from the last one
 }
 
+TEST(a_watermark_of_promises_is_not_moved_by_tuples) {
+    WindowSpec promises = event(5, 5, 0);
+    promises.moves = false;
+    Window window(join(promises, false));
+    for (const Side side : {Side::left, Side::right}) window.admit(side, 100, {true, false, true});
+    CHECK(!window.watermark().known());
+    window.promise(50, Side::left), window.promise(60, Side::right);
+    CHECK(window.watermark().at() == 50);
+}
+
+TEST(a_late_tuple_wakes_its_side) {
+    Window window(join(event(5, 5, 0), false));
+    window.admit(Side::left, 100, {true, false, true});
+    window.rest(Side::right);
+    CHECK(window.watermark().at() == 100);
+    CHECK(window.refuse(Side::right, 99));
+    window.admit(Side::left, 200, {true, false, true});
+    CHECK(window.watermark().at() == 100);  // right is awake and has not come further
+}
+
+TEST(a_tuple_of_a_self_join_stays_for_both_of_its_roles) {
+    Window window(join(event(9, 2, 0), true));  // as a right tuple it is met by left ones 9 later
+    window.admit(Side::left, 10, {true, false, true});
+    window.admit(Side::left, 19, {true, false, true});
+    CHECK_EQUAL(window.stored(Side::left), 2u);
+    window.admit(Side::left, 20, {true, false, true});
+    CHECK_EQUAL(window.stored(Side::left), 2u);
+}
+
 TEST(without_lateness_ties_are_in_time_and_stay) {
     Window window(join(event(0, 0, 0), false));
     for (const Side side : {Side::left, Side::right, Side::right, Side::left}) {

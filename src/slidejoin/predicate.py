@@ -10,7 +10,7 @@ Bounds and offsets are added to the left column, in every condition: ``band`` is
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -256,6 +256,11 @@ def greater(left: str, right: str | None = None, *, offset: Bound = 0) -> Predic
 def greater_equal(left: str, right: str | None = None, *, offset: Bound = 0) -> Predicate:
     """Match ``left + offset >= right``; see :func:`less`."""
     return _comparison("greater_equal", left, right, offset)
+
+
+MAKERS: dict[str, Callable[..., Predicate]] = {
+    make.__name__: make for make in (band, bands, equal, not_equal, less, less_equal, greater, greater_equal)
+}
 
 
 def _comparison(op: str, left: str, right: str | None, offset: Bound) -> Predicate:

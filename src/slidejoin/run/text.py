@@ -15,9 +15,7 @@ from slidejoin.errors import SpecError, suggestion
 from slidejoin.predicate import Predicate
 from slidejoin.window import Window
 
-CONDITIONS: Mapping[str, Callable[..., Predicate]] = {
-    name: getattr(predicate, name) for name in ("band", "bands", *predicate.COMPARISONS)
-}
+CONDITIONS = predicate.MAKERS
 WINDOWS = window.MAKERS
 EXAMPLES = {
     "condition": "equal('symbol') & band('price', within=0.5)",
