@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
-    {"atomic_file", "errors", "_core", "reference"},
+    {"atomic_file", "errors", "log", "stats", "_core", "reference"},
     {"isa", "join_type", "window"},
     {"index"},
     {"native", "predicate"},

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slidejoin as sj
 from slidejoin import SchemaError, source
 from slidejoin.source import Side, split_arrivals, to_table
 
@@ -123,8 +124,9 @@ def test_lists_of_dicts_have_the_columns_of_all_their_rows() -> None:
     side = fixed([("a", pa.int8()), ("b", pa.string())])
     assert side.check([{"a": 1, "b": "x"}]).schema == side.schema
     assert side.check([]).schema == side.schema
+    assert Side("left", needs=["a"]).check([]).num_columns == 0
     with pytest.raises(SchemaError, match="left has no column 'a'; it has none"):
-        Side("left", needs=["a"]).check([])
+        sj.join([], {"a": [1]}, sj.equal("a"))
 
 
 def test_the_first_batch_must_have_the_columns_that_are_read() -> None:

@@ -1,6 +1,8 @@
 """WindowJoin: what users do with it, beyond what the properties cover."""
 
 import datetime as dt
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -215,3 +217,59 @@ def test_a_bound_that_only_the_wider_side_can_hold():
     join = sj.WindowJoin(sj.band("k", within=1e39), 10)
     join.push(right={"k": pa.array([1.0], pa.float32())})  # beyond float32, but the left side is float64
     assert join.push(left={"k": pa.array([2.0], pa.float64())}).num_rows == 1
+
+
+# --- What it shows of itself ---
+
+
+def test_the_repr_names_the_join_type_and_durations():
+    join = sj.WindowJoin(sj.band("x", within=1), sj.within("10s", time="ts"), "left")
+    assert repr(join) == "WindowJoin(band('x', within=1), within('10s', time='ts'), how='left')"
+    join = sj.WindowJoin(sj.equal("x"), 5, index="b-tree", self_join=True)
+    assert repr(join) == "WindowJoin(equal('x'), rows(5), how='inner', index='b-tree', self_join=True)"
+
+
+def test_notebooks_show_a_table_without_markup_of_the_users():
+    join = sj.WindowJoin(sj.equal("<b>"), sj.interval(1, 2, time="ts", lateness=3), "right_semi")
+    assert "<td>auto, not in use yet</td>" in join._repr_html_()
+    join.push(left={"<b>": [1, 2], "ts": [10, 20]})
+    join.push(right={"<b>": [1], "ts": [11]})
+    html = join._repr_html_()
+    assert "<b>" not in html
+    for text in (
+        "<th>condition</th><td>equal(&#x27;&lt;b&gt;&#x27;)</td>",
+        "<td>interval(1, 2, time=&#x27;ts&#x27;, lateness=3)</td>",
+        "<th>how</th><td>right_semi</td>",
+        f"<th>index</th><td>{join.index}</td>",
+        "<th>rows</th><td>2 left, 1 right</td>",
+        "<th>matches</th><td>1</td>",
+        "<th>stored rows</th><td>2 left, 1 right</td>",
+        "<th>watermark</th><td>8</td>",
+    ):
+        assert text in html
+    join.close()
+    assert "<td>0 left, 0 right</td>" in join._repr_html_()
+
+
+def test_stats_have_the_names_of_their_type():
+    join = sj.WindowJoin(sj.equal("x"), 5)
+    assert list(join.stats) == list(sj.JoinStats.__annotations__)
+    join.push(left={"x": [1]})
+    assert list(join.stats) == list(sj.JoinStats.__annotations__)
+
+
+def test_the_typed_example_runs():
+    runpy.run_path(str(Path(__file__).parent / "typed_example.py"))
+
+
+# --- Lists of dicts ---
+
+
+def test_lists_of_dicts_are_rows():
+    join = sj.WindowJoin(sj.equal("x"), 5)
+    assert join.push(left=[]).num_rows == 0  # nothing is known yet, and nothing came
+    join.push(left=[{"x": 1, "name": "a"}, {"x": 2}])
+    assert join.push(right=[{"x": 2}]).to_pylist() == [{"x": 2, "name": None, "x_right": 2}]
+    assert join.push(left=[]).num_rows == 0
+    arrivals = [{"side": "left", "x": 7, "name": "b"}, {"side": "right", "x": 7}]
+    assert join.push(arrivals=arrivals).to_pylist() == [{"x": 7, "name": "b", "x_right": 7}]

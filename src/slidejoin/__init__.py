@@ -11,6 +11,7 @@ from slidejoin.errors import (
     StateError,
     UsageError,
 )
+from slidejoin.join_type import How
 from slidejoin.numeric import NumericJoin
 from slidejoin.predicate import (
     band,
@@ -23,6 +24,7 @@ from slidejoin.predicate import (
     not_equal,
 )
 from slidejoin.ranges import Ranges
+from slidejoin.stats import JoinStats
 from slidejoin.table_join import join
 from slidejoin.window import interval, rows, within
 from slidejoin.window_join import WindowJoin
@@ -32,6 +34,8 @@ __version__ = "0.1.0"
 __all__ = [
     "CapacityError",
     "Error",
+    "How",
+    "JoinStats",
     "NumericJoin",
     "OrderError",
     "Ranges",

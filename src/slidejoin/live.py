@@ -6,7 +6,7 @@ anything changes; an interrupt leaves the state before a call or the state after
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +17,14 @@ from slidejoin import _core
 from slidejoin.bound_join import BoundJoin, Sides
 from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
-from slidejoin.keys.extract import SIDES
 from slidejoin.keys.types import finer
+from slidejoin.log import JoinLog
 from slidejoin.native import read_state, scaled_state
 from slidejoin.progress import Progress, Step
 from slidejoin.result import RowStore, matched_rows, output_schema, result_table
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
-
-COUNTERS = (
-    "rows_left", "rows_right", "matches", "late_left", "late_right",
-    "null_left", "null_right", "stored_left", "stored_right",
-)  # fmt: skip
+from slidejoin.stats import COUNTERS, JoinStats
 
 
 class LiveJoin:
@@ -37,6 +33,7 @@ class LiveJoin:
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
         self.now = Progress()
+        self.log = JoinLog(spec)
         self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
@@ -156,7 +153,7 @@ class LiveJoin:
     def seen(self) -> int:
         """How many rows came, late ones too."""
         stats = self.stats()
-        return sum(int(stats[f"{what}_{side}"]) for what in ("rows", "late") for side in SIDES)
+        return stats["rows_left"] + stats["rows_right"] + stats["late_left"] + stats["late_right"]
 
     @property
     def positions(self) -> list[tuple[int, int]]:
@@ -192,16 +189,16 @@ class LiveJoin:
         """Why it takes no more batches, or empty."""
         return self.now.ended
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> JoinStats:
         """The counters of ``WindowJoin.stats``."""
-        if self.engine is None:
-            return {**dict.fromkeys(COUNTERS, 0), "watermark": None, "memory_bytes": 0}
-        native = self.engine.native.stats()
-        stats = {name: native[name] for name in COUNTERS}
-        watermark, time = native["watermark"], self.engine.bound.time
-        stats["watermark"] = watermark if watermark is None or time is None else time.to_value(watermark)
-        rows = sum(store.nbytes for store in self.stores if store is not None)
-        stats["memory_bytes"] = native["memory_bytes"] + rows + self.now.nbytes + self.outcome.memory_bytes
+        native = {} if self.engine is None else self.engine.native.stats()
+        watermark, memory = native.get("watermark"), native.get("memory_bytes", 0)
+        if watermark is not None and self.engine is not None and self.engine.bound.time is not None:
+            watermark = self.engine.bound.time.to_value(watermark)
+        memory += sum(store.nbytes for store in self.stores if store is not None)
+        memory += self.now.nbytes + self.outcome.memory_bytes
+        counters = {name: native.get(name, 0) for name in COUNTERS}
+        stats = cast("JoinStats", {**counters, "watermark": watermark, "memory_bytes": memory})
         if self.ended:
             stats["stored_left"] = stats["stored_right"] = 0
         return stats
@@ -227,15 +224,15 @@ class LiveJoin:
         now = self.now
         self.engine = step.engine
         record = step.engine.native.record
-        late = list(now.late)
+        late_rows, late = record.late, list(now.late)
         for i, table in step.tables.items():
             self.sides[i].fix(table.schema)
             store = self.stores[i] = step.stores[i]
             if store.next != step.nexts[i]:
                 store.truncate(step.nexts[i])
-            if record.late is not None:
+            if late_rows is not None:
                 in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
-                in_time[record.late] = False
+                in_time[late_rows] = False
                 mask = in_time if isinstance(step.sides, int) else in_time[step.sides == i]
                 if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
                     late[i] = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
@@ -247,6 +244,8 @@ class LiveJoin:
         after = self._held_back(now, record.left, record.right)
         waits = (after.owed, (late[0], late[1]), after.held, after.held_side)
         self.now = Progress(None, record.sides, step.then, *waits, now.ended)
+        if late_rows is not None:
+            self.log.late(len(late_rows))
 
     def _verified(
         self, engine: BoundJoin, left: NDArray[np.int64], right: NDArray[np.int64]

@@ -3,11 +3,11 @@
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slidejoin.index import check_index
 from slidejoin.keys import BoundKey, BoundSpec
 from slidejoin.spec import GROUP, JoinSpec
+from slidejoin.stats import JoinStats
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Explanation:
 def explain(
     spec: JoinSpec,
     chosen: Plan | None,
-    stats: dict[str, Any],
+    stats: JoinStats,
     in_use: tuple[str, str, int] | None = None,
     closed: str = "",
     sources: Sequence[tuple[str, str]] = (),

@@ -126,11 +126,10 @@ class Side:
         Cost: O(columns), and O(rows) for each column that is cast.
         """
         table = to_table(data, self.name)
-        if self.schema is not None:
-            if table.schema.equals(self.schema) and not table.schema.metadata:
-                return table
-            if isinstance(data, list) and not data:
-                return self.schema.empty_table()
+        if self.schema is not None and table.schema.equals(self.schema) and not table.schema.metadata:
+            return table
+        if isinstance(data, list) and not data:  # no rows, and no names of columns
+            return table if self.schema is None else self.schema.empty_table()
         _unique(table.column_names, self.name)
         self._has(self._needs if self.schema is None else self.schema.names, table.column_names, data)
         expected = _normal(table.schema) if self.schema is None else self.schema

@@ -52,6 +52,12 @@ class JoinSpec:
         """What ``how`` means."""
         return JOIN_TYPES[self.how]
 
+    def __str__(self) -> str:
+        parts = [repr(self.on), repr(self.window), f"how={self.how!r}"]
+        parts += [f"index={self.index!r}"] if self.index != "auto" else []
+        parts += ["self_join=True"] if self.self_join else []
+        return ", ".join(parts)
+
     def columns(self, side: int) -> tuple[str, ...]:
         """Names of the columns of a side that the join reads."""
         keys = ((conjunct.left, conjunct.right)[side] for conjunct in self.on.conjuncts)

@@ -14,6 +14,7 @@ from slidejoin.errors import SpecError, UsageError
 from slidejoin.join_type import How
 from slidejoin.keys.extract import SIDES
 from slidejoin.live import LiveJoin
+from slidejoin.log import SLOW
 from slidejoin.order import SourceInfo
 from slidejoin.physical_streams import PhysicalStreams, Source
 from slidejoin.plan import Explanation, explain
@@ -24,6 +25,7 @@ from slidejoin.snapshot.chunks import Increment
 from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.spec import JoinSpec, join_spec
+from slidejoin.stats import JoinStats
 from slidejoin.window import Window
 
 T = TypeVar("T")
@@ -101,7 +103,7 @@ class WindowJoin:
         self._sources: PhysicalStreams | None = None
         self._snapshots = SnapshotWriter(live)
         self._busy = False  # one thread at a time: a second one is told so
-        self._final: dict[str, Any] | None = None  # the counters of a closed join
+        self._final: JoinStats | None = None  # the counters of a closed join
         self.note: str | None = None  # what was saved with the snapshot that this join goes on from
         self._clock: Callable[[], int] = time.monotonic_ns
         self._last_seen = [self._clock()] * 2
@@ -129,15 +131,15 @@ class WindowJoin:
         batch
             Rows of the one stream of a self-join.
         left, right
-            Rows of one side: anything that speaks Arrow (pyarrow, pandas, Polars, DuckDB results), or a dict
-            of columns.
+            Rows of one side: pyarrow, pandas, Polars or DuckDB tables, anything else that Arrow can read, a
+            dict of columns or a list of dicts.
         arrivals
             Rows of both sides in the order of their arrival, over the union of both sides' columns, with a
             column that tells the side: ``"left"``/``"right"`` or 0/1.
         side : str
             Name of that column.
         store : bool
-            With False the rows only probe: they meet the stored rows and are not kept for later ones.
+            False for probe-only rows: they look for matches but are not stored.
 
         Returns
         -------
@@ -318,7 +320,7 @@ class WindowJoin:
         return self._told(lambda: self._sources.infos() if self._sources else [], open_only=False)
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> JoinStats:
         """Counters: rows, matches, late and null rows, rows that may still match, watermark, bytes."""
         return self._told(self._stats, open_only=False)
 
@@ -354,7 +356,23 @@ class WindowJoin:
         raise TypeError("a join is not pickled or copied; use join.snapshot() and WindowJoin.restore()")
 
     def __repr__(self) -> str:
-        return f"WindowJoin({self.spec.on!r}, {self.spec.window!r})"
+        return f"WindowJoin({self.spec})"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        stats = self.stats
+        lines = [
+            ("condition", repr(self.spec.on)),
+            ("window", repr(self.spec.window)),
+            ("how", self.spec.how),
+            ("index", self.index or f"{self.spec.index}, not in use yet"),
+            ("rows", f"{stats['rows_left']:,} left, {stats['rows_right']:,} right"),
+            ("late rows", f"{stats['late_left']:,} left, {stats['late_right']:,} right"),
+            ("matches", f"{stats['matches']:,}"),
+            ("stored rows", f"{stats['stored_left']:,} left, {stats['stored_right']:,} right"),
+            ("watermark", str(stats["watermark"])),
+        ]
+        return Explanation(lines)._repr_html_()
 
     # --- one call ---
 
@@ -452,9 +470,14 @@ class WindowJoin:
                     self._live.push(_none(sides), {i: table.slice(0, 0) for i, table in tables.items()})
             for side in silent:
                 self._live.idle(side)
+        begin = self._clock()
         self._live.push(sides, tables, store, then)
+        now = self._clock()
+        log, engine = self._live.log, self._live.engine
+        if (now - begin >= SLOW or now >= log.next_look) and engine is not None:
+            rows = sum(table.num_rows for table in tables.values())
+            log.pushed(rows, now - begin, now, engine.native.index())
         if idle_after is not None:
-            now = self._clock()
             for i, table in tables.items():
                 if table.num_rows:
                     self._last_seen[i] = now
@@ -488,7 +511,8 @@ class WindowJoin:
         )
 
     def _close(self) -> None:
-        final = {**self._stats(), "stored_left": 0, "stored_right": 0, "memory_bytes": 0}
+        final = self._stats()
+        final["stored_left"] = final["stored_right"] = final["memory_bytes"] = 0
         live = LiveJoin(self.spec)
         live.now = live.now._replace(ended="closed")
         snapshots = SnapshotWriter(live)
@@ -502,9 +526,8 @@ class WindowJoin:
 
     def _untyped(self, side: int, table: pa.Table) -> bool:
         """Whether an empty first batch does not know the types of its columns, as pandas makes them."""
-        return self._live.sides[side].schema is None and any(
-            pa.types.is_null(field.type) for field in table.schema
-        )
+        types = table.schema.types
+        return self._live.sides[side].schema is None and (not types or any(map(pa.types.is_null, types)))
 
     # --- sources: what their handles call ---
 
@@ -553,9 +576,9 @@ class WindowJoin:
             raise UsageError(f"note={note!r}; expected a text, such as json.dumps(...) gives")
         return note
 
-    def _stats(self) -> dict[str, Any]:
+    def _stats(self) -> JoinStats:
         if self._final is not None:
-            return dict(self._final)
+            return self._final.copy()
         stats = self._live.stats()
         if self._sources is not None:
             stats["memory_bytes"] += self._sources.order.nbytes
@@ -579,7 +602,7 @@ class WindowJoin:
         return (SIDES.index(side),)
 
 
-_BUSY = "this join is in use by another thread"
+_BUSY = "this join is in use by another thread; call it from one thread, or hold a lock around each call"
 
 
 def _none(sides: Sides) -> Sides:

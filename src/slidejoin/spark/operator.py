@@ -100,7 +100,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
         group = self._numbers[id_]
         routing, second = self._recipe.half(group)
         join, origin = self._take_up(group, kept, routing)
-        before = join.stats
+        before: Mapping[str, Any] = join.stats
         handed_out = 0
         for found in self._results(join, watermark, tables):
             part = results(self._recipe, found, second)
@@ -112,7 +112,7 @@ class JoinGroups(StatefulProcessor):  # type: ignore[misc]
                 part = late_rows(self._recipe, table, side)
                 handed_out += len(part)
                 yield from _frames(part)
-        after = join.stats
+        after: Mapping[str, Any] = join.stats
         size = self._save(group, kept, join, watermark, tables)
         figures = {
             "group_number": group,

@@ -19,7 +19,8 @@ def pushed(join: WindowJoin, side: int, table: pa.Table) -> Iterator[pa.Table]:
 
     The first piece is one whose every row may match all that is stored; the others follow from what came out.
     """
-    stored = join.stats[f"stored_{SIDES[1 - side]}"]
+    stats = join.stats
+    stored = stats["stored_left"] if side else stats["stored_right"]
     start, rows = 0, max(1, RESULTS // max(stored, 1))
     while start < table.num_rows:
         piece = table.slice(start, min(rows, ROWS))
