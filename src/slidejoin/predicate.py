@@ -152,8 +152,7 @@ def band(
     >>> sj.band("x", lower=5)  # left + 5 <= right
     band('x', lower=5)
     """
-    if isinstance(right, int | float):
-        raise SpecError(f"band right is {right!r}; did you mean band({left!r}, within={right!r})?")
+    _refuse_number("band", left, right, "within")
     if within is not None:
         if lower is not None or upper is not None:
             raise SpecError("band got within and lower or upper; give within=0.5 or lower=-0.5, upper=0.5")
@@ -264,10 +263,16 @@ MAKERS: dict[str, Callable[..., Predicate]] = {
 
 
 def _comparison(op: str, left: str, right: str | None, offset: Bound) -> Predicate:
+    _refuse_number(op, left, right, "offset")
     exact, timed = _exact(f"{op} offset", offset)
     if not exact:
         return _predicate(op, left, right)
     return _predicate(op, left, right, ((exact, None) if op in _UPWARDS else (None, exact),), timed)
+
+
+def _refuse_number(op: str, left: str, right: object, option: str) -> None:
+    if isinstance(right, int | float):
+        raise SpecError(f"{op} right is {right!r}; did you mean {op}({left!r}, {option}={right!r})?")
 
 
 def _predicate(

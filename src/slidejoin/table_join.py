@@ -59,8 +59,8 @@ def join(
         Condition on columns of both sides: ``sj.band("price", within=0.5)``, ``sj.equal("symbol")`` and
         their like, joined by ``&``.
     how : str
-        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows with a partner, once),
-        ``"left_anti"`` (those without), ``"right_semi"`` or ``"right_anti"``.
+        A name of ``slidejoin.How``, as for :class:`slidejoin.WindowJoin`. Semi joins return the rows of one
+        side that have a partner, once each, anti joins those without one.
     suffixes : (str, str)
         Added to names that both sides have.
     workers : int

@@ -46,9 +46,9 @@ class WindowJoin:
     window : Window or int
         ``sj.rows(n)``, ``sj.within("10s", time="ts")`` or ``sj.interval(...)``; a number means ``rows``.
     how : str
-        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"`` (left rows at their first match),
-        ``"left_anti"`` (left rows that left the window without a match), ``"right_semi"`` or
-        ``"right_anti"``.
+        A name of ``slidejoin.How``. ``"inner"`` returns pairs, outer joins such as ``"left"`` also unmatched
+        rows. Semi joins such as ``"left_semi"`` return rows of one side at their first match, anti joins such
+        as ``"right_anti"`` rows that left the window without a match.
     index : str
         ``auto`` goes by what it sees, and may change while the join runs (:meth:`explain`);
         ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:

@@ -49,8 +49,7 @@ def join(
         ``withWatermark`` on both of them. With ``late="return"`` late rows come out, too: the column ``late``
         names their side, and is null for results.
     how : str
-        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"left_semi"``, ``"left_anti"``,
-        ``"right_semi"`` or ``"right_anti"``.
+        A name of ``slidejoin.How``.
     suffixes : (str, str)
         Added to names that both sides have.
     partitions : int, optional
