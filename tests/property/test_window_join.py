@@ -94,8 +94,16 @@ def mirrored(spec):
         window = reference.Rows(window.right, window.left)
     elif isinstance(window, reference.Interval):
         window = dataclasses.replace(window, before=window.after, after=window.before)
+
+    def negated(bound):
+        return None if bound is None else -bound
+
     on = tuple(
-        Condition(MIRRORED.get(c.op, c.op), c.kind, tuple((-upper, -lower) for lower, upper in c.ranges))
+        Condition(
+            MIRRORED.get(c.op, c.op),
+            c.kind,
+            tuple((negated(upper), negated(lower)) for lower, upper in c.ranges),
+        )
         for c in spec.on
     )
     return dataclasses.replace(spec, on=on, window=window)
