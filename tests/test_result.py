@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slidejoin as sj
 from slidejoin import SchemaError, column_store
 from slidejoin.result import RowStore, output_schema, result_table
 
@@ -411,3 +412,12 @@ def test_result_table_has_left_then_right_columns() -> None:
     table = result_table(schema, stores[0].take(np.array([1, 0])), stores[1].take(np.array([0, -1])))
     assert table.to_pylist() == [{"a": 2, "a_right": "x"}, {"a": 1, "a_right": None}]
     assert result_table(left.schema, stores[0].take(np.array([1]))).to_pylist() == [{"a": 2}]
+
+
+def test_results_from_before_the_columns_are_known_are_left_out() -> None:
+    join = sj.WindowJoin(sj.equal("k"), 10, how="full")
+    results = [join.push(left={"k": [1, 2]}), join.push(right={"k": [2]}), join.finish()]
+    assert results[0].num_columns == 0
+    rows = [{"k": 2, "k_right": 2}, {"k": 1, "k_right": None}]
+    assert sj.concat(results).to_pylist() == rows
+    assert sj.concat([]).num_columns == 0

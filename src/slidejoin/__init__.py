@@ -24,6 +24,7 @@ from slidejoin.predicate import (
     not_equal,
 )
 from slidejoin.ranges import Ranges
+from slidejoin.result import concat
 from slidejoin.stats import JoinStats
 from slidejoin.table_join import join
 from slidejoin.window import interval, rows, within
@@ -46,6 +47,7 @@ __all__ = [
     "WindowJoin",
     "band",
     "bands",
+    "concat",
     "equal",
     "greater",
     "greater_equal",

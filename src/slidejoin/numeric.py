@@ -1,8 +1,7 @@
 """NumericJoin: NumPy arrays in, positions of matching tuples out. The thin face of the native core."""
 
-import re
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -13,8 +12,6 @@ from slidejoin.native import native_join
 from slidejoin.ranges import Ranges
 from slidejoin.spec import Number, NumericSpec, numeric_spec
 from slidejoin.window import Window
-
-T = TypeVar("T")
 
 _ndarray = np.ndarray  # looked up once: a push of one tuple takes about a microsecond
 _BY_TIME = (
@@ -104,6 +101,10 @@ class NumericJoin:
             self_join=spec.self_join,
             group=spec.group,
         )
+        # Results that an interrupt kept from being returned.
+        self._owed_pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._owed_counts: list[int] = []
+        self._owed_ranges: list[Any] = []
         self._runs: dict[int, NDArray[np.int64]] = {}  # that results of the core may still refer to
 
     @property
@@ -149,7 +150,11 @@ class NumericJoin:
             Positions of the tuples of each match: results of an earlier arrival first, those of one arrival
             by the position of its partner.
         """
-        return self._run(self._native.push, sides, keys, times)
+        owed = self._owed_pairs
+        self._run(owed, self._native.push, sides, keys, times)
+        result = owed[0] if len(owed) == 1 else cast(Any, _concatenated(list(owed)))
+        self._owed_pairs = []
+        return result
 
     def count(
         self,
@@ -158,7 +163,11 @@ class NumericJoin:
         times: ArrayLike | None = None,
     ) -> int:
         """Join a batch as :meth:`push` does, but only count its matches."""
-        return self._run(self._native.count, sides, keys, times)
+        owed = self._owed_counts
+        self._run(owed, self._native.count, sides, keys, times)
+        result = sum(owed)
+        self._owed_counts = []
+        return result
 
     def ranges(
         self,
@@ -190,19 +199,18 @@ class NumericJoin:
         >>> left[:3], right[:3]
         (array([0, 1, 2]), array([0, 0, 0]))
         """
-        own_sides, (records, pairs, own, handed, gone) = self._run(self._ranges, sides, keys, times)
-        for number, run in handed:
-            run.flags.writeable = False
-            self._runs[number] = run
-        found = Ranges(records, pairs, own, own_sides, self._runs)
-        for number in gone.tolist():
-            del self._runs[number]
+        owed = self._owed_ranges
+        self._run(owed, self._native.ranges, sides, keys, times, keeps_sides=True)
+        for _, (_, _, _, handed, _) in owed:
+            for number, run in handed:
+                run.flags.writeable = False
+                self._runs[number] = run
+        found = Ranges(*_one_batch(owed), self._runs)
+        for _, (_, _, _, _, gone) in owed:
+            for number in gone.tolist():
+                self._runs.pop(number, None)
+        self._owed_ranges = []
         return found
-
-    def _ranges(self, sides: NDArray[np.uint8] | None, *arrays: Any) -> tuple[NDArray[np.uint8] | None, Any]:
-        """What the core finds, with the sides as it has read them: the caller's array may change."""
-        kept = None if self._spec.self_join or sides is None else sides.copy()
-        return kept, self._native.ranges(kept, *arrays)
 
     @property
     def stats(self) -> NumericStats:
@@ -216,21 +224,34 @@ class NumericJoin:
 
     def _run(
         self,
-        call: Callable[..., T],
+        owed: list[Any],
+        call: Callable[..., Any],
         sides: ArrayLike | None,
         keys: ArrayLike | None,
         times: ArrayLike | None,
-    ) -> T:
+        keeps_sides: bool = False,
+    ) -> None:
+        """Call the core and append its result to what is owed, with the sides that it has read if wanted.
+
+        The core is called from inside ``extend``, so that no interrupt can come between its work and the
+        list: results that an interrupt keeps back come first in the next result of their kind.
+        """
         # Arrays that need nothing done to them. Subclasses of ndarray may need it: masked ones do.
-        if times is None and type(keys) is _ndarray and (sides is None or type(sides) is _ndarray):
+        plain = type(keys) is _ndarray and (sides is None or type(sides) is _ndarray)
+        if plain and times is None and not keeps_sides:
             try:
-                return call(sides, keys, None)
+                owed.extend(map(call, (sides,), (keys,), (None,)))
+                return
             except TypeError:
                 pass
+        arrays = self._arrays(sides, keys, times)
+        if keeps_sides and arrays[0] is not None:  # the caller's array may change
+            arrays = (arrays[0].copy(), *arrays[1:])
         try:
-            return call(*self._arrays(sides, keys, times))
+            results = map(call, *((array,) for array in arrays))
+            owed.extend(zip((arrays[0],), results, strict=True) if keeps_sides else results)
         except OrderError as error:
-            raise OrderError(self._explained(str(error))) from None
+            raise OrderError(self._explained(*error.refused)) from None
 
     def _arrays(
         self, sides: ArrayLike | None, keys: ArrayLike | None, times: ArrayLike | None
@@ -251,11 +272,32 @@ class NumericJoin:
             raise SchemaError("times were given, but a window of rows has no use for them; leave them out")
         return side_array, key_array, time_array, null_times
 
-    def _explained(self, message: str) -> str:
-        """The core's message about a time that goes back, with datetimes for nanoseconds, and the remedy."""
-        if self._spec.window.timed:
-            message = re.sub(r"(?<= )-?[0-9]+", lambda number: _instant(int(number[0])), message)
-        return f"{message}: {_BY_TIME}"
+    def _explained(self, row: int, time: int, latest: int) -> str:
+        """Which time goes back, with datetimes for nanoseconds, and the remedy."""
+        shown = [_instant(each) if self._spec.window.timed else each for each in (time, latest)]
+        return (
+            f"times[{row}] is {shown[0]}, earlier than {shown[1]} before it; tuples of both sides must "
+            f"arrive in time order: {_BY_TIME}"
+        )
+
+
+def _concatenated(results: list[tuple[NDArray[np.int64], ...]]) -> tuple[NDArray[np.int64], ...]:
+    """The pairs of several batches as those of one."""
+    return tuple(np.concatenate(arrays) for arrays in zip(*results, strict=True))
+
+
+def _one_batch(
+    results: list[tuple[NDArray[np.uint8] | None, Any]],
+) -> tuple[tuple[NDArray[np.int64], ...], tuple[NDArray[np.int64], ...], NDArray[np.int64], Any]:
+    """The records, pairs, positions and sides of several batches as those of one: arrivals count on."""
+    arrived, records, pairs = 0, [], []
+    for _, (found, listed, own, _, _) in results:
+        records.append((found[0] + arrived, *found[1:]))
+        pairs.append((*listed[:2], listed[2] + arrived))
+        arrived += len(own)
+    own = np.concatenate([result[2] for _, result in results])
+    sides = [side for side, _ in results if side is not None]
+    return _concatenated(records), _concatenated(pairs), own, np.concatenate(sides) if sides else None
 
 
 def _instant(nanoseconds: int) -> str:

@@ -144,7 +144,8 @@ class WindowJoin:
         Returns
         -------
         pyarrow.Table
-            All left columns, then all right ones. Empty, and without columns, until both sides are known.
+            All left columns, then all right ones. Empty, and without columns, until both sides are known:
+            :func:`slidejoin.concat` makes one table of all results, or give the join ``schemas=``.
         """
         return self._returned(self._live.collected, self._push, batch, left, right, arrivals, side, store)
 
