@@ -41,8 +41,8 @@ class Window {
         auto operator<=>(const Final&) const = default;
     };
 
-    // How a tuple comes: whether it has a timestamp, a key and a timestamp that can match, and whether it
-    // stays.
+    // What is known of a tuple: whether it has a timestamp, whether its key or timestamp is null, and whether
+    // it is stored.
     struct Manner {
         bool timed;
         bool null;
@@ -54,7 +54,7 @@ class Window {
         for (int i = 0; i < 2; ++i) streams_[i].told = spec.finals[i];
     }
 
-    // Event windows: whether a tuple of this time comes too late. A late one is not admitted, but counted.
+    // Event windows: whether a tuple of this time is late. A late tuple is counted, and not admitted.
     bool refuse(Side side, std::int64_t time) {
         watermark_.wake(side);
         if (!watermark_.is_late(time)) return false;
@@ -62,9 +62,9 @@ class Window {
         return true;
     }
 
-    // The next tuple of `side`. A time window's timestamps must not decrease. A tuple without a key or a
-    // timestamp is null: it takes its position and is never seen. One that is not stored is not seen either;
-    // it keeps its position only in a window of rows, where it has a place.
+    // Admits the next tuple of `side`. A time window's timestamps must not decrease. A null tuple takes its
+    // position and is never seen. A probe-only tuple is not seen either; it keeps its position only in a
+    // window of rows, where it takes a place.
     Place admit(Side side, std::int64_t time, Manner manner) {
         Stream& own = stream(side);
         Stream& met = self_join_ ? own : stream(other(side));
@@ -79,7 +79,7 @@ class Window {
         if (unseen) tell(own, side, place.position);
         ++own.admitted;
         own.nulls += manner.null;
-        if (manner.timed) latest_ = own.latest = time;  // asked for by time windows only
+        if (manner.timed) latest_ = own.latest = time;  // used by time windows only
         if (placed) keep(own, own.latest_or(latest_, spec_.self_purge), time, unseen);
         if (spec_.kind == WindowKind::rows) {
             if (own.next > kept(side)) leave(own, side, own.next - kept(side));
@@ -92,7 +92,7 @@ class Window {
         return place;
     }
 
-    // The next tuples of a window of rows, whose finals nobody is told: all of them have keys and stay.
+    // Admits tuples to a window of rows when final tuples are not reported: all have keys and are stored.
     void admit_rows(const std::uint8_t* sides, std::size_t count, Place* places) {
         std::uint64_t next[2], first[2];
         const std::uint64_t most[2] = {spec_.left, spec_.right};
@@ -110,7 +110,7 @@ class Window {
         }
     }
 
-    // Tuples that were not stored give their numbers back.
+    // Frees the positions of probe-only tuples at the end of a push.
     void let_pass() {
         for (Stream& s : streams_) s.passing = 0;
     }
@@ -119,7 +119,7 @@ class Window {
     void promise(std::int64_t to, Side side) { watermark_.promise(side, to); }
     void rest(Side side) { watermark_.rest(side); }
 
-    // Event windows: drops what the watermark has passed. A tuple leaves for good when all before it have.
+    // Event windows: expires tuples that the watermark has passed. Positions are freed from the oldest on.
     void forget_dead() {
         if (!watermark_.known()) return;
         for (const Side side : {Side::left, Side::right}) forget_dead(stream(side), side);
@@ -145,14 +145,14 @@ class Window {
         return s.next - s.first - (s.unseen.size() - s.unseen_gone);
     }
 
-    // Event windows: tuples leave in the order of time, not of arrival, and one that stays long holds back
-    // the positions behind it. When most of what is held is dead, the living get new positions at the end.
+    // Event windows: tuples expire in the order of time, not of arrival, and one that stays long holds the
+    // positions behind it. When most positions are held by expired tuples, the live ones get new positions.
     bool wasteful(Side side) const {
         const Stream& s = stream(side);
         return spec_.kind == WindowKind::event && s.next - s.first > 2 * s.live.size() + kWaste;
     }
 
-    // The positions of the living, in order, and the first of the new ones that they get now.
+    // Gives the live tuples new positions, from `next` on; returns their old ones in order.
     std::vector<std::uint64_t> renumber(Side side) {
         Stream& s = stream(side);
         std::vector<std::uint64_t> living;
@@ -203,7 +203,7 @@ class Window {
         return flags;
     }
 
-    // Takes up a state; its tuples follow by `store`, side by side in the order of their positions.
+    // Loads a state; its tuples follow by `store`, one side after the other, in the order of positions.
     void load(const JoinState& state) {
         latest_ = state.latest;
         watermark_.load(state);
@@ -256,11 +256,11 @@ class Window {
     struct Stream {
         std::uint64_t next = 0;     // position of the next tuple
         std::uint64_t first = 0;    // first position still visible
-        std::uint64_t passing = 0;  // tuples of the push under way that only pass through
+        std::uint64_t passing = 0;  // probe-only tuples of the current push
         std::uint64_t admitted = 0;
         std::uint64_t nulls = 0;
         std::uint64_t late = 0;
-        bool told = false;         // whether its final tuples are noted
+        bool told = false;         // whether its final tuples are reported
         Ring<std::int64_t> times;  // of positions [first, next), time and event windows only
         Ring<bool> hidden;         // of the same, event windows only: whether no arrival may meet it
         std::int64_t latest = std::numeric_limits<std::int64_t>::min();
@@ -321,7 +321,7 @@ class Window {
         s.first = first;
     }
 
-    // Time windows: drops what lies more than the duration before the latest timestamp.
+    // Time windows: expires tuples more than the duration before the latest timestamp.
     void expire(Stream& s, Side side) {
         const std::int64_t latest = s.latest_or(latest_, spec_.self_purge);
         std::size_t gone = 0;  // time < latest - duration, without overflow
@@ -365,7 +365,7 @@ class Window {
         s.first += gone;
     }
 
-    // Many at once: one pass over all instead of a descent of the heap for each.
+    // Expires many tuples at once: one pass over all instead of a descent of the heap for each.
     void forget_many(Stream& s, Side side) {
         const auto living = std::partition(s.live.begin(), s.live.end(),
                                            [&](const Live& each) { return dead(each.time, side); });

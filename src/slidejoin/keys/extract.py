@@ -102,7 +102,7 @@ def _counts(type_: pa.DataType, unit: str | None) -> bool:
 def integers(
     column: pa.ChunkedArray, where: str, unit: Fraction, dtype: np.dtype[Any], limit: str
 ) -> tuple[NDArray[Any], Mask]:
-    """The values of an exact column as whole numbers of ``unit``; one that is none is a SchemaError.
+    """The values of an exact column as whole numbers of ``unit``; SchemaError if one is not whole.
 
     Parameters
     ----------

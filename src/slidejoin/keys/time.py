@@ -72,9 +72,9 @@ class BoundTime:
         kind, instant = _instant(value)
         mine = str(family(self.type))
         if instant is None or (kind != mine and (kind, mine) != ("naive timestamp", "date")):
-            came = f"{kind} {value!r}" if kind else f"{value!r} of type {type(value).__name__}"
+            received = f"{kind} {value!r}" if kind else f"{value!r} of type {type(value).__name__}"
             raise SchemaError(
-                f"{came} is no point in time of columns of type {self.type}; give {_WANTED[mine]}"
+                f"{received} is not a point in time of columns of type {self.type}; give {_WANTED[mine]}"
             )
         return instant
 
@@ -126,7 +126,7 @@ def bind_time(
     for type_ in (left, right):
         if family(type_) not in _FAMILIES:
             raise SchemaError(
-                f"{pair} cannot be the times of a window: {type_} is no point in time; "
+                f"{pair} cannot be the times of a window: {type_} is not a point in time; "
                 "use timestamps, dates or integers"
             )
     common = common_type(pair, left, right)

@@ -64,15 +64,15 @@ def described(left: str, left_type: pa.DataType, right: str, right_type: pa.Data
 
 
 def common_type(pair: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type in which two columns are compared, or a SchemaError that says why there is none."""
+    """The type in which two columns are compared, or a SchemaError that says why they cannot be."""
     kind, other = family(left), family(right)
     if kind is None or other is None:
         wrong = left if kind is None else right
         hint = ": no value says which type is meant; give the column one" if pa.types.is_null(wrong) else ""
         raise SchemaError(f"{pair} cannot be compared: keys of type {wrong} are not supported{hint}")
     if kind != other:
-        mend = "give the naive one a zone" if kind.split()[-1] == other.split()[-1] else "cast one of them"
-        raise SchemaError(f"{pair} cannot be compared: {kind} with {other}; {mend}")
+        remedy = "give the naive one a zone" if kind.split()[-1] == other.split()[-1] else "cast one of them"
+        raise SchemaError(f"{pair} cannot be compared: {kind} with {other}; {remedy}")
     common = _promoted(kind, decoded(left), decoded(right))
     if common is None:
         raise SchemaError(
