@@ -30,9 +30,9 @@ test:
 	$(PART) start
 	$(PART) build 210 $(MAKE) --no-print-directory setup peers
 	$(PART) lint 20 $(MAKE) --no-print-directory lint
-	$(PART) native 250 $(MAKE) --no-print-directory native-test
-	$(PART) python 210 $(MAKE) --no-print-directory python-test
-	$(PART) spark 150 $(MAKE) --no-print-directory spark-test
+	$(PART) native 300 $(MAKE) --no-print-directory native-test
+	$(PART) python 180 $(MAKE) --no-print-directory python-test
+	$(PART) spark 130 $(MAKE) --no-print-directory spark-test
 	$(PART) report
 
 # All instruction sets, and 30 times as many random cases.
