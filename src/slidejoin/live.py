@@ -37,6 +37,7 @@ class LiveJoin:
         self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
+        self._result_sides = spec.join_type.sides
         only = spec.join_type.only
         self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if only is None else only)
         self._output: pa.Schema | None = None
@@ -211,7 +212,7 @@ class LiveJoin:
 
     def _run(self, step: Step, call: Callable[[], object]) -> None:
         """Call the engine and follow it. A call that it refuses changes nothing."""
-        self.now = self.now._replace(step=step)
+        self.now = Progress(step, None, None, *self.now[3:])
         try:
             call()
         except Error:
@@ -228,7 +229,7 @@ class LiveJoin:
         for i, table in step.tables.items():
             self.sides[i].fix(table.schema)
             store = self.stores[i] = step.stores[i]
-            if store.next != step.nexts[i]:
+            if store._held[1] != step.nexts[i]:
                 store.truncate(step.nexts[i])
             if late_rows is not None:
                 in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
@@ -274,12 +275,12 @@ class LiveJoin:
         output = self.output
         a, b = self._both(self.stores)
         if output is not None:
-            wanted = [((a, left), (b, right))[side] for side in self.spec.join_type.sides]
-            if all(store is not None for store, _ in wanted):
+            wanted = [((a, left), (b, right))[side] for side in self._result_sides]
+            if wanted[0][0] is not None and wanted[-1][0] is not None:
                 rows = matched_rows(output, wanted)
             else:
                 rows = result_table(output, self._taken(a, 0, left), self._taken(b, 1, right))
-            return now._replace(owed=(*now.owed, rows))
+            return Progress(None, None, None, (*now.owed, rows), *now[4:])
         side, store, positions = (0, a, left) if a is not None else (1, b, right)
         held = result_table(store.schema, store.take(positions))
         return now._replace(held=(*now.held, held), held_side=side)
@@ -298,7 +299,7 @@ class LiveJoin:
             if moved is not None and store.first < first:
                 store.truncate(first)
                 store.repeat(moved)
-            if store.first != first or store.next != after:
+            if store._held[0] != first or store._held[1] != after:
                 store.limit(first, after)
         if now.then is not None:
             now.then()

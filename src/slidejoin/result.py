@@ -200,16 +200,16 @@ def matched_rows(schema: pa.Schema, sides: Sequence[tuple[RowStore, NDArray[np.i
 
     Cost: O(positions) for each column.
     """
-    if not schema.names or not all(store.is_native for store, _ in sides):
+    (left, rows), (right, others) = sides[0], sides[-1]
+    if not len(schema) or left._held[2] or right._held[2]:
         return result_table(schema, *(store.take(positions) for store, positions in sides))
-    (left, _), limit = sides[0], column_store.MAX_BYTES
-    other = sides[1][0].native if len(sides) > 1 else None
-    batches = taken_batches(
-        lambda rows: left.native.take(rows[0], limit, other, rows[-1]),
-        schema,
-        tuple(positions for _, positions in sides),
-    )
-    return pa.Table.from_batches(batches)
+    native, limit = left.native, column_store.MAX_BYTES
+    other = right.native if len(sides) > 1 else None
+    address = native.take(rows, limit, other, others)
+    if address is not None:
+        return pa.Table.from_batches([pa.RecordBatch._import_from_c(address, schema)])
+    halves = taken_batches(lambda part: native.take(part[0], limit, other, part[1]), schema, (rows, others))
+    return pa.Table.from_batches(halves)
 
 
 def output_schema(
