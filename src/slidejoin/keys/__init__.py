@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +21,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError, SpecError
-from slidejoin.keys.extract import SIDES, Mask, column_type, find, floats, hashes, in_place, integers
+from slidejoin.keys.extract import (
+    SIDES,
+    Mask,
+    column_type,
+    find,
+    floats,
+    hashes,
+    in_place,
+    integers,
+    plain_dtype,
+)
 from slidejoin.keys.time import BoundTime, bind_time
 from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
 from slidejoin.native import Bound
@@ -80,6 +91,10 @@ class BoundKey:
         """Whether it is a band, or several, of which no end is open."""
         return self.op in ("band", "bands") and _OPEN not in self.ranges[0]
 
+    @cached_property
+    def _dtype(self) -> np.dtype[Any] | None:
+        return plain_dtype(self.common)
+
     def extract(self, table: pa.Table, side: int) -> tuple[NDArray[Any], Mask]:
         """The keys of a batch, contiguous, and where they are null (``None``: nowhere).
 
@@ -87,7 +102,7 @@ class BoundKey:
         Cost: O(rows); nothing for one chunk of the key's own type.
         """
         name = (self.left, self.right)[side]
-        if (plain := in_place(table, name, self.common)) is not None:
+        if (plain := in_place(table, name, self.common, self._dtype)) is not None:
             return plain
         where = f"{SIDES[side]} column {name!r}"
         column = find(table, side, name, self.common)

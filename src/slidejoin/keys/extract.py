@@ -49,14 +49,25 @@ def find(table: pa.Table, side: int, name: str, common: pa.DataType) -> pa.Chunk
 
 _IN_PLACE = {pa.from_numpy_dtype(name): np.dtype(name) for name in KEY_TYPES}
 _INT64 = np.dtype(np.int64)
-_OFFSETS: dict[pa.DataType, np.dtype[Any]] = {
-    **dict.fromkeys((pa.string(), pa.binary()), np.dtype(np.int32)),
-    **dict.fromkeys((pa.large_string(), pa.large_binary()), _INT64),
+# By the number of a type: a type itself is slow to look up.
+_OFFSETS: dict[int, np.dtype[Any]] = {
+    **dict.fromkeys((pa.string().id, pa.binary().id), np.dtype(np.int32)),
+    **dict.fromkeys((pa.large_string().id, pa.large_binary().id), _INT64),
 }
+_TIMESTAMP = pa.timestamp("s").id
+
+
+def plain_dtype(common: pa.DataType) -> np.dtype[Any] | None:
+    """The type of keys that stand in memory as they are compared, or None."""
+    return _IN_PLACE.get(common)
 
 
 def in_place(
-    table: pa.Table, name: str, common: pa.DataType | None, unit: str | None = None
+    table: pa.Table,
+    name: str,
+    common: pa.DataType | None,
+    dtype: np.dtype[Any] | None = None,
+    unit: str | None = None,
 ) -> tuple[NDArray[Any], Mask] | None:
     """The keys of a column that is in memory as the join wants it, or None. Quick, for small batches.
 
@@ -64,6 +75,8 @@ def in_place(
     ----------
     common : pyarrow.DataType, optional
         The type of the keys; text and binary are hashed. None for timestamps.
+    dtype : numpy.dtype, optional
+        :func:`plain_dtype` of it.
     unit : str, optional
         The unit of timestamps.
     """
@@ -76,27 +89,16 @@ def in_place(
         return None
     array, type_ = column.chunk(0), column.type
     if common is None:
-        dtype = _INT64 if _counts(type_, unit) else None
-    elif type_ == common:
-        dtype = _IN_PLACE.get(common)
-    else:
-        dtype = None
+        same = type_ == _INTEGERS if unit is None else type_.id == _TIMESTAMP and type_.unit == unit
+        return (_buffer(array, _INT64), nulls(array)) if same else None
     if dtype is not None:
-        return _buffer(array, dtype), nulls(array)
-    if common in _LARGE and type_ in _OFFSETS:
+        return (_buffer(array, dtype), nulls(array)) if type_ == common else None
+    if common.id in _OFFSETS and type_.id in _OFFSETS:
         return _hashed(array), nulls(array)
     return None
 
 
-_LARGE = (pa.large_string(), pa.large_binary())
-
-
-@cache
-def _counts(type_: pa.DataType, unit: str | None) -> bool:
-    """Whether a type stores 64-bit numbers of a unit of time, or of 1."""
-    if unit is None:
-        return bool(type_ == pa.int64())
-    return bool(types.is_timestamp(type_) and type_.unit == unit)
+_INTEGERS = pa.int64()
 
 
 def integers(
@@ -222,7 +224,7 @@ def _hashed(array: pa.Array) -> NDArray[np.uint64]:
     """The hashes of an array of text or binary."""
     if len(array) == 0:
         return np.empty(0, np.uint64)
-    width = _OFFSETS[array.type]
+    width = _OFFSETS[array.type.id]
     _, offset_buffer, data = array.buffers()
     offsets = np.frombuffer(offset_buffer, width, len(array) + 1, width.itemsize * array.offset)
     if not offsets.flags.aligned:

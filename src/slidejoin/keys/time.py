@@ -42,7 +42,7 @@ class BoundTime:
     def extract(self, table: pa.Table, side: int) -> tuple[NDArray[np.int64], Mask]:
         """The timestamps of a batch in the unit, and where they are null. Cost: O(rows) at most."""
         name = (self.left, self.right)[side]
-        if (plain := in_place(table, name, None, self.unit)) is not None:
+        if (plain := in_place(table, name, None, unit=self.unit)) is not None:
             return plain
         limit = f"64 bits of {self.unit}" if self.unit else "int64"
         where = f"{SIDES[side]} column {name!r}"
