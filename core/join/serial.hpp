@@ -54,9 +54,7 @@ class SerialJoin final : public Engine {
     }
 
     const std::vector<std::uint32_t>& late() const override { return late_; }
-
     const std::vector<std::uint64_t>& renumbered(int side) const override { return renumbered_[side]; }
-
     const Finals& finals() const override { return finals_; }
 
     void advance(std::int64_t to, int side) override {
@@ -145,7 +143,6 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
-
     void require_no_finals() const {
         if (spec_.finals[0] || spec_.finals[1])
             throw std::logic_error("a join that reports final tuples must list its pairs");
@@ -227,8 +224,8 @@ class SerialJoin final : public Engine {
         indexes_->list(static_cast<int>(side), entries);
         std::erase_if(entries, [&](const Entry<Key>& entry) { return before(entry.value, first); });
         Buffer<Entry<Key>> scratch;
-        radix_sort(entries.data(), entries.size(), scratch,
-                   [&](const Entry<Key>& entry) { return entry.value - first; });
+        const auto age = [&](const Entry<Key>& entry) { return entry.value - first; };
+        radix_sort(entries.data(), entries.size(), scratch, age);
         return entries;
     }
 
@@ -274,7 +271,6 @@ class SerialJoin final : public Engine {
         return true;
     }
 
-    // How many of so many tuples are inserted together.
     static std::size_t load_step(const IndexPair<Key>& indexes, std::size_t count) {
         return std::max<std::size_t>(kLoad, indexes.largest_group(count));
     }
@@ -322,7 +318,6 @@ class SerialJoin final : public Engine {
     }
 
     static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
-
     // Masked, since the caller's array may change after it was validated.
     static Side side_of(const Batch& batch, std::size_t row) {
         return Side{static_cast<std::uint8_t>(batch.sides[row] & 1)};
