@@ -342,7 +342,10 @@ class NativeJoin {
     class Turn {
       public:
         explicit Turn(NativeJoin& join) : busy_(join.busy_) {
-            if (busy_.exchange(true)) raise("UsageError", "this join is in use by another thread");
+            if (busy_.exchange(true))
+                raise("UsageError",
+                      "this join is in use by another thread; call it from one thread, or hold a lock around "
+                      "each call");
         }
         ~Turn() { busy_ = false; }
         Turn(const Turn&) = delete;
