@@ -129,8 +129,8 @@ class Feed:
         name = None if side is None else SIDES[side]
         point = self.spec.point(to)
         waiting = [(place, arrival) for place, arrival in self.order._waiting if arrival.side in sides]
-        if any(place[0] <= to for place, _ in waiting):
-            self.refused(sj.UsageError, "would come too late", lambda: self.join.advance(point, name))
+        if any(place[0] < to for place, _ in waiting):
+            self.refused(sj.UsageError, "would become late", lambda: self.join.advance(point, name))
             return
         self.agree(self.join.advance(point, name), [self.model.advance(to, side)])
 
@@ -558,7 +558,7 @@ def test_a_join_with_sources_takes_no_direct_push_and_no_promise_about_rows_that
         join.push(left=typed([9]))
     with pytest.raises(sj.UsageError, match="has sources"):
         join.push(arrivals=typed([9]).append_column("side", pa.array(["left"])))
-    with pytest.raises(sj.UsageError, match=r"1 rows of left up to .* wait"):
+    with pytest.raises(sj.UsageError, match=r"1 rows of left before .* wait"):
         join.advance(pa.scalar(7, pa.timestamp("s")))
     assert join.snapshot() == before
     join.advance(pa.scalar(4, pa.timestamp("s")), side="left")
