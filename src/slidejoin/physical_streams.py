@@ -2,8 +2,8 @@
 
 :class:`Source` is the handle that users push into, :class:`PhysicalStreams` what stands behind all of them.
 
-The order needs timestamps in one unit, which is known for certain only when both sides are; until then the
-finest so far is used, and what waits is counted anew when it becomes finer.
+The order needs timestamps in one unit, which is known for certain only when the timestamp columns of both
+sides are. Until then the unit is that of the known one; the order is rescaled when it becomes finer.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,11 @@ class PhysicalStreams:
         self.order = Order(strict=not live.spec.window.has_watermark, show=self._shown)
         # Timestamp columns, where the window names none.
         self.columns: list[str | None] = [None, None]
-        self.clock: BoundTime | None = None  # how times are counted, once a batch was seen
+        self.clock: BoundTime | None = None  # the unit of times, of the columns that are known so far
         self._seen: dict[tuple[int, str], int] = {}  # processing time of the last push
 
     def open(self, side: int, name: str, time: str | None, now: int) -> None:
-        """Open a source, or find the open one of this name."""
+        """Open a source, or find the open one of this name. Changes nothing if its times do not fit."""
         if not isinstance(name, str):
             raise UsageError(f"name={name!r}; expected a text")
         window_time = self._live.spec.time
@@ -49,9 +49,13 @@ class PhysicalStreams:
                 f"{self._live.spec.window} names no timestamps to order sources by; "
                 f"use join.source({SIDES[side]!r}, {name!r}, time='column')"
             )
-        if not self.order.is_open(side, name):
-            self.order.add(side, name)
-        self.columns[side] = time or expected
+        columns = [*self.columns]
+        columns[side] = time or expected
+        clock = self._clock_of(self._schemas(), columns)
+        order = self._rescaled(clock)
+        if not order.is_open(side, name):
+            order.add(side, name)
+        self.order, self.clock, self.columns = order, clock, columns
         self._seen.setdefault((side, name), now)
 
     def push(
@@ -59,7 +63,10 @@ class PhysicalStreams:
     ) -> None:
         """Deliver rows of a source, and join what became ready."""
         self._validate(side, table)
-        clock = self._clock_for(side, table.schema)
+        schemas = self._schemas()
+        schemas[side] = schemas[side] or table.schema
+        clock = self._clock_of(schemas, self.columns)
+        assert clock is not None
         times, nulls = clock.extract(table, side)
         silent = [] if idle_after is None else self._silent(now, idle_after, (side, name))
         order = self._rescaled(clock)
@@ -73,9 +80,9 @@ class PhysicalStreams:
         if len(table):
             self._seen[side, name] = now
 
-    def _rescaled(self, clock: BoundTime) -> Order:
+    def _rescaled(self, clock: BoundTime | None) -> Order:
         """The order with times in the unit of a clock; a new one, so that a refused batch changes nothing."""
-        if clock == self.clock:
+        if clock is None or clock == self.clock:
             return self.order
         order = copy(self.order)
         order.rescale(1 if self.clock is None else clock.ticks_in(self.clock), clock.to_value)
@@ -136,11 +143,7 @@ class PhysicalStreams:
 
     def restore(self, state: dict[str, Any], waiting: dict[tuple[int, str], pa.Table]) -> None:
         """Go on from the state of the order and the rows that waited."""
-        clock = None
-        schemas = [side.schema for side in self._live.sides]
-        names = self._live.spec.time or self.columns
-        if any(schema is not None and name for schema, name in zip(schemas, names, strict=True)):
-            clock = self._bound(schemas)
+        clock = self._clock_of(self._schemas(), self.columns)
         held = {}
         for (side, name), table in waiting.items():
             assert clock is not None
@@ -182,19 +185,19 @@ class PhysicalStreams:
 
     # --- time ---
 
-    def _clock_for(self, side: int, schema: pa.Schema) -> BoundTime:
-        schemas = [known.schema for known in self._live.sides]
-        schemas[side] = schemas[side] or schema
-        return self._bound(schemas)
+    def _schemas(self) -> list[pa.Schema | None]:
+        return [side.schema for side in self._live.sides]
 
-    def _bound(self, schemas: list[pa.Schema | None]) -> BoundTime:
-        """Timestamps of the sides that are known, in the unit of the join."""
-        names = self._live.spec.time or tuple(self.columns)
+    def _clock_of(self, schemas: list[pa.Schema | None], columns: list[str | None]) -> BoundTime | None:
+        """The timestamp columns that are known, in the unit of the join; ``None`` if there are none."""
+        names = self._live.spec.time or columns
         known = [
             (name, column_type(schema, side, name))
             for side, (name, schema) in enumerate(zip(names, schemas, strict=True))
             if name is not None and schema is not None
         ]
+        if not known:
+            return None
         (left, left_type), (right, right_type) = known[0], known[-1]
         window = self._live.spec.window
         if not window.uses_time:  # it has no duration, so any will do

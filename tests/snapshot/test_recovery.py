@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -124,6 +125,52 @@ def test_a_source_without_its_time_column():
     source = join.source("left", "a", time="nope")
     with pytest.raises(sj.SchemaError, match="nope"):
         source.push(pa.table({"id": [1]}))
+
+
+def stamped(unit, *times):
+    return pa.table({"id": pa.array([1] * len(times), pa.int64()), "ts": pa.array(times, pa.timestamp(unit))})
+
+
+def test_a_source_with_finer_times_is_opened_before_a_snapshot():
+    """The columns of both sides are known, so the unit becomes finer with the opening, not with a row."""
+    schemas = stamped("ms").schema, stamped("us").schema
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(10), schemas=schemas)
+    join.source("left", "a", time="ts").push(stamped("ms", 5))
+    for restart in (False, True):
+        if restart:
+            join = sj.WindowJoin.restore(join.snapshot())
+        right = join.source("right", "b", time="ts")
+        assert [info.latest for info in join.sources] == [datetime(1970, 1, 1, microsecond=5000), None]
+        with pytest.raises(sj.OrderError, match=r"sorts before .*00\.005"):
+            right.push(stamped("us", 4999))
+        left = join.source("left", "a", time="ts")
+        with pytest.raises(sj.OrderError, match=r"after .*00\.005"):
+            left.push(stamped("ms", 4))
+    assert right.push(stamped("us", 5001)).num_rows == 0
+    assert left.push(stamped("ms", 6)).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("times", "match"),
+    [
+        (pa.array([], pa.timestamp("ns")), "does not fit 64 bits"),
+        (pa.array([], pa.timestamp("ms", "UTC")), "zone"),
+        (pa.array([], pa.string()), "not a point in time"),
+    ],
+    ids=["overflow", "zone", "text"],
+)
+def test_a_source_whose_times_do_not_fit_is_not_opened(times, match):
+    schemas = stamped("s").schema, stamped("s").set_column(1, "ts", times).schema
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(10), schemas=schemas)
+    left = join.source("left", "a", time="ts")
+    left.push(stamped("s", 10**11))
+    before = join.snapshot()
+    for column, message in (("ts", match), ("when", "'when'")):
+        with pytest.raises(sj.SchemaError, match=message):
+            join.source("right", "b", time=column)
+        assert join.snapshot() == before
+    assert left.push(stamped("s", 10**11 + 1)).num_rows == 0
+    assert join.stats["rows_left"] == 2
 
 
 def test_a_short_history_keeps_heads_small():
