@@ -273,3 +273,21 @@ def test_lists_of_dicts_are_rows():
     assert join.push(left=[]).num_rows == 0
     arrivals = [{"side": "left", "x": 7, "name": "b"}, {"side": "right", "x": 7}]
     assert join.push(arrivals=arrivals).to_pylist() == [{"x": 7, "name": "b", "x_right": 7}]
+
+
+@pytest.mark.parametrize("type_", [pa.int16(), pa.uint64(), pa.float32(), pa.string(), pa.large_binary()])
+@pytest.mark.parametrize("unit", [None, "us"])
+def test_keys_and_times_are_read_alike_from_slices_with_nulls_and_from_chunks(type_, unit):
+    numbers = pa.array([9, 1, None, 2, 2, None, 1, 7, 3])
+    keys = numbers.cast(pa.string()).cast(type_) if pa.types.is_large_binary(type_) else numbers.cast(type_)
+    times = pa.array([0, 5, 6, None, 9, 9, 12, 15, 15]).cast(pa.timestamp(unit) if unit else pa.int64())
+    table = pa.table({"k": keys, "ts": times, "id": pa.array(range(9))})
+    window = sj.interval("1ms" if unit else 1000, "1ms" if unit else 1000, time="ts")
+    results = []
+    for pushed in (table.slice(1, 7), pa.concat_tables([table.slice(1, 2), table.slice(3, 5)])):
+        join = sj.WindowJoin(sj.equal("k"), window)
+        join.push(left=pushed.slice(0, 0))
+        results.append(sj.concat([join.push(right=pushed), join.push(left=pushed), join.finish()]))
+    assert results[0].num_columns == 6
+    pairs = [{(row["id"], row["id_right"]) for row in result.to_pylist()} for result in results]
+    assert pairs == [{(1, 1), (1, 6), (6, 1), (6, 6), (4, 4), (7, 7)}] * 2

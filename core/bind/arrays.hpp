@@ -76,16 +76,20 @@ nb::capsule new_pairs(Pairs*& pairs) {
 
 // An array over memory that `owner` keeps. NumPy's own interface takes a quarter of nanobind's time, which is
 // what a push of one tuple mostly consists of.
-nb::object positions(std::int64_t* data, std::size_t size, const nb::object& owner) {
+nb::object array_over(void* data, std::size_t size, int type, const nb::handle& owner) {
     const npy_intp shape[] = {static_cast<npy_intp>(size)};
     PyObject* array =
-        data ? PyArray_SimpleNewFromData(1, shape, NPY_INT64, data) : PyArray_SimpleNew(1, shape, NPY_INT64);
+        data ? PyArray_SimpleNewFromData(1, shape, type, data) : PyArray_SimpleNew(1, shape, type);
     if (!array) throw nb::python_error();
     nb::object result = nb::steal(array);
     if (data &&
-        PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), nb::object(owner).release().ptr()) < 0)
+        PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array), nb::borrow(owner).release().ptr()) < 0)
         throw nb::python_error();
     return result;
+}
+
+nb::object positions(std::int64_t* data, std::size_t size, const nb::handle& owner) {
+    return array_over(data, size, NPY_INT64, owner);
 }
 
 // An array that takes over the numbers.

@@ -1,6 +1,5 @@
 // The module: the one part of the core, with its headers beside it, that knows Python.
 #include "../gather.hpp"
-#include "../hash.hpp"
 #include "../merge.hpp"
 #include "join.hpp"
 #include "rows.hpp"
@@ -8,23 +7,6 @@
 
 namespace slidejoin {
 namespace {
-
-template <class Offset>
-nb::object hashed(const ArrayView& offsets, const ArrayView& data) {
-    const auto* at = static_cast<const Offset*>(offsets.data);
-    // The ends only: offsets rise within one column.
-    if (offsets.size == 0 || at[0] < 0 || static_cast<std::size_t>(at[offsets.size - 1]) > data.size)
-        throw nb::value_error("offsets do not fit the data");
-    nb::object result;
-    const std::size_t count = offsets.size - 1;
-    auto* out = new_array<std::uint64_t>(count, NPY_UINT64, result);
-    nb::gil_scoped_release released;
-    for (std::size_t i = 0; i < count; ++i)
-        out[i] = hash_value(static_cast<const std::uint8_t*>(data.data) + at[i],
-                            static_cast<std::size_t>(at[i + 1] - at[i]));
-    nb::gil_scoped_acquire acquired;
-    return result;
-}
 
 // A hash of each value of an Arrow binary column (offsets of 32 or 64 bits, bytes), the same on every machine
 // and for ever: checkpoints and routing rely on it.
@@ -145,10 +127,14 @@ NB_MODULE(_core, m) {
         .def_prop_ro("sides", &Record::sides,
                      nb::sig("def sides(self) -> tuple[tuple[int, int, "
                              "numpy.typing.NDArray[numpy.int64] | None], ...]"));
+    nb::class_<NativeBatch>(m, "NativeBatch")
+        .def(nb::init<>())
+        .def_prop_ro("address", &NativeBatch::address)
+        .def("read", &NativeBatch::read, "columns"_a,
+             nb::sig("def read(self, columns: list[tuple[int, int]]) -> list[typing.Any] | None"));
     nb::class_<NativeRows>(m, "NativeRows")
         .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t>(), "kinds"_a, "first"_a)
-        .def("write", &NativeRows::write, "at"_a, "stream"_a, "borrow"_a = false,
-             nb::sig("def write(self, at: int, stream: object, borrow: bool = False) -> None"))
+        .def("write", &NativeRows::write, "at"_a, "batch"_a, "borrow"_a = false)
         .def("limit", &NativeRows::limit, "first"_a, "next"_a)
         .def("repeat", &NativeRows::repeat, "positions"_a,
              nb::sig("def repeat(self, positions: object) -> None"))

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "../rows.hpp"
-#include "arrays.hpp"
+#include "batch.hpp"
 
 namespace slidejoin {
 namespace {
@@ -18,24 +18,13 @@ class NativeRows {
     ~NativeRows() { release(); }
     NativeRows(const NativeRows&) = delete;
 
-    // Replaces everything from a position on by the batches of an Arrow stream. Where `borrow` is given,
-    // the memory of a single batch may be used as it is.
-    void write(std::uint64_t at, const nb::handle& capsule, bool borrow) {
-        auto* stream =
-            static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
-        if (!stream) throw nb::python_error();
+    // Replaces everything from a position on by a batch. Where `borrow` is given, the memory of a single
+    // array may be used as it is.
+    void write(std::uint64_t at, NativeBatch& batch, bool borrow) {
+        const auto& arrays = batch.arrays();
         rows_.limit(rows_.first(), at);
         try {
-            while (true) {
-                ArrowArray batch{};
-                if (stream->get_next(stream, &batch)) {
-                    const char* why = stream->get_last_error(stream);
-                    throw std::runtime_error(why ? why : "a stream that cannot be read");
-                }
-                if (!batch.release) return;
-                const std::shared_ptr<void> owner = owned(batch);
-                rows_.append(batch, borrow ? owner : nullptr);
-            }
+            for (const auto& array : arrays) rows_.append(*array, borrow ? array : nullptr);
         } catch (...) {
             rows_.limit(rows_.first(), at);
             throw;
@@ -94,15 +83,6 @@ class NativeRows {
     static std::pair<const std::int64_t*, std::size_t> numbers(const nb::handle& array) {
         const ArrayView view = view_of(array, NPY_INT64);
         return {static_cast<const std::int64_t*>(view.data), view.size};
-    }
-
-    static std::shared_ptr<void> owned(ArrowArray& batch) {
-        auto* kept = new ArrowArray(batch);
-        return std::shared_ptr<void>(kept, [](void* p) {
-            auto* array = static_cast<ArrowArray*>(p);
-            array->release(array);
-            delete array;
-        });
     }
 
     void release() {

@@ -5,7 +5,7 @@ beside it. A new engine can go on where another one stands, from its state and t
 when the types of a side turn out to be others than were guessed.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slidejoin import _core
 from slidejoin.errors import OrderError, StateError
-from slidejoin.keys import BoundSpec
+from slidejoin.keys import BoundKey, BoundSpec, BoundTime
 from slidejoin.keys.extract import SIDES
 from slidejoin.native import native_join, native_state, read_state
 from slidejoin.plan import Plan, plan
@@ -22,6 +22,20 @@ from slidejoin.result import RowStore
 BOTH = 2  # for advance
 
 Sides: TypeAlias = NDArray[np.uint8] | int  # of each row, or of all
+Column: TypeAlias = tuple[NDArray[Any], NDArray[np.bool_] | None]  # values, and where they are null
+Columns: TypeAlias = tuple[list[Any], Any, Any]  # keys, timestamps, and where those are null
+
+
+class Part(NamedTuple):
+    """The rows of one side in a batch, and where they go."""
+
+    table: pa.Table
+    store: RowStore
+    next: int  # position of the first row
+    batch: _core.NativeBatch  # of the table
+
+
+Parts: TypeAlias = dict[int, Part]  # by side
 
 
 class BoundJoin:
@@ -38,8 +52,11 @@ class BoundJoin:
     def __init__(self, bound: BoundSpec, outcome: _core.NativeOutcome) -> None:
         self.bound = bound
         self.plan: Plan = plan(bound)
+        self._readable: dict[int, tuple[RowStore, list[tuple[int, int]]]] = {}  # by side
         self.hashed = [key for key in self.plan.keys if key.verify is not None]
         spec = bound.spec
+        time = () if bound.time is None else (bound.time,)
+        self._bound_columns: tuple[BoundKey | BoundTime, ...] = (*self.plan.keys, *time)
         self.native = native_join(
             [(key.key.name, key.ranges) for key in self.plan.keys],
             spec.window.native(bound.time.tick if bound.time else 1),
@@ -53,22 +70,38 @@ class BoundJoin:
             hashed=bool(self.hashed),
         )
 
-    def read(self, sides: Sides, tables: dict[int, pa.Table]) -> tuple[list[Any], Any, Any]:
-        """The keys and timestamps of a batch, in the order of arrival."""
-        time = self.bound.time
-        if len(tables) == 1:
-            ((side, table),) = tables.items()
-            keys = [key.extract(table, side) for key in self.plan.keys]
-            times, nulls = (None, None) if time is None else time.extract(table, side)
-            return keys, times, nulls
-        assert not isinstance(sides, int)
-        keys = [_merged(sides, {i: key.extract(t, i) for i, t in tables.items()}) for key in self.plan.keys]
-        times = nulls = None
-        if time is not None:
-            times, nulls = _merged(sides, {i: time.extract(t, i) for i, t in tables.items()})
-        return keys, times, nulls
+    def read(self, sides: Sides, tables: dict[int, pa.Table], parts: Parts | None = None) -> Columns:
+        """The keys and timestamps of a batch, in the order of arrival; ``parts`` are for speed."""
+        read = [self._read(i, tables[i], parts[i] if parts else None) for i in sorted(tables)]
+        if len(read) == 1:
+            columns = read[0]
+        else:
+            assert not isinstance(sides, int)
+            columns = [_merged(sides, pair) for pair in zip(*read, strict=True)]
+        return (columns, None, None) if self.bound.time is None else (columns[:-1], *columns[-1])
 
-    def push(self, sides: Sides, columns: tuple[list[Any], Any, Any], store: bool = True) -> _core.Record:
+    def _read(self, side: int, table: pa.Table, part: Part | None) -> list[Column]:
+        """The keys of one side's rows, and their timestamps behind them if there are any."""
+        if part is not None:
+            known = self._readable.get(side)
+            if known is None or known[0] is not part.store:
+                known = self._readable[side] = (part.store, self._places(side, part.store))
+            if known[1] and (columns := part.batch.read(known[1])) is not None:
+                return columns
+        return [column.extract(table, side) for column in self._bound_columns]
+
+    def _places(self, side: int, store: RowStore) -> list[tuple[int, int]]:
+        """What ``NativeBatch.read`` is to read; nothing if it cannot read all."""
+        places = []
+        for column in self._bound_columns:
+            i = store.schema.get_field_index((column.left, column.right)[side])
+            how = column.readable(store.schema.field(i).type)
+            if how is None or i not in store.places:
+                return []
+            places.append((store.places[i], how))
+        return places
+
+    def push(self, sides: Sides, columns: Columns, store: bool = True) -> _core.Record:
         """Join a batch. Time that goes back is an OrderError that names the row."""
         try:
             return self.native.push_rows(sides, *columns, store)
@@ -124,10 +157,7 @@ class BoundJoin:
 
     def _columns(self, side: int) -> list[str]:
         """The columns of a side that a join looks at."""
-        names = {(key.left, key.right)[side]: None for key in self.bound.keys}
-        if self.bound.time is not None:
-            names[(self.bound.time.left, self.bound.time.right)[side]] = None
-        return list(names)
+        return list(dict.fromkeys((column.left, column.right)[side] for column in self._bound_columns))
 
     def check(self, stores: list[RowStore | None]) -> None:
         """Verify the index, and that the rows kept are those that it holds."""
@@ -142,16 +172,11 @@ class BoundJoin:
                 )
 
 
-def _merged(
-    sides: NDArray[np.uint8], parts: dict[int, tuple[NDArray[Any], NDArray[np.bool_] | None]]
-) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def _merged(sides: NDArray[np.uint8], parts: tuple[Column, ...]) -> Column:
     """Values of both sides in the order of arrival, and their nulls."""
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    dtype = parts[0][0].dtype
-    values = np.empty(len(sides), dtype)
-    nulls = np.zeros(len(sides), bool) if any(mask is not None for _, mask in parts.values()) else None
-    for i, (part, mask) in parts.items():
+    values = np.empty(len(sides), parts[0][0].dtype)
+    nulls = np.zeros(len(sides), bool) if any(mask is not None for _, mask in parts) else None
+    for i, (part, mask) in enumerate(parts):
         here = np.flatnonzero(sides == i)  # assigning by places is three times as fast as by a mask
         values[here] = part
         if nulls is not None and mask is not None:

@@ -63,6 +63,13 @@ def native_kind(type_: pa.DataType) -> int | None:
     return None
 
 
+def native_batch(table: pa.Table) -> _core.NativeBatch:
+    """A table as the core reads it. Cost: O(columns)."""
+    batch = _core.NativeBatch()
+    table.to_reader()._export_to_c(batch.address)  # a tenth of the time of __arrow_c_stream__
+    return batch
+
+
 def taken_batches(take: Callable[[Any], int | None], schema: pa.Schema, rows: Any) -> list[pa.RecordBatch]:
     """What the core takes for ``rows``, an array or several of one length, in as few batches as possible.
 
@@ -100,8 +107,7 @@ class Plain:
         return self.rows.nbytes
 
     def appended(self, at: int, array: pa.Array | pa.ChunkedArray, borrow: bool = False) -> Self:
-        stream = pa.Table.from_arrays([array], schema=self._schema).__arrow_c_stream__()
-        self.rows.write(at, stream, borrow)
+        self.rows.write(at, native_batch(pa.Table.from_arrays([array], schema=self._schema)), borrow)
         return self
 
     def limited(self, first: int, after: int) -> Self:

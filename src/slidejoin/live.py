@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.bound_join import BoundJoin, Sides
+from slidejoin.bound_join import BoundJoin, Part, Sides
 from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.types import finer
@@ -74,11 +74,15 @@ class LiveJoin:
             must do no harm.
         """
         engine = self.engine_for(tables)
-        columns = engine.read(sides, tables)  # raises before anything has changed, as do new stores
-        stores = {i: self._store(i, table.schema) for i, table in tables.items()}
-        nexts = {i: each.next for i, each in stores.items()}
+        parts = {}
+        for i, table in tables.items():
+            rows = self.stores[i]
+            if rows is None:
+                rows = RowStore(table.schema)
+            parts[i] = Part(table, rows, rows.next, rows.batch(table))
+        columns = engine.read(sides, tables, parts)  # raises before anything has changed, as do new stores
         self._run(
-            Step(engine, engine.native.calls, sides, tables, stores, nexts, then),
+            Step(engine, engine.native.calls, sides, parts, then),
             lambda: engine.push(sides, columns, store),
         )
 
@@ -206,10 +210,6 @@ class LiveJoin:
 
     # --- one call of the engine ---
 
-    def _store(self, side: int, schema: pa.Schema) -> RowStore:
-        store = self.stores[side]
-        return RowStore(schema) if store is None else store
-
     def _run(self, step: Step, call: Callable[[], object]) -> None:
         """Call the engine and follow it. A call that it refuses changes nothing."""
         self.now = Progress(step, None, None, *self.now[3:])
@@ -226,11 +226,11 @@ class LiveJoin:
         self.engine = step.engine
         record = step.engine.native.record
         late_rows, late = record.late, list(now.late)
-        for i, table in step.tables.items():
+        for i, (table, store, first, batch) in step.parts.items():
             self.sides[i].fix(table.schema)
-            store = self.stores[i] = step.stores[i]
-            if store._held[1] != step.nexts[i]:
-                store.truncate(step.nexts[i])
+            self.stores[i] = store
+            if store._held[1] != first:
+                store.truncate(first)
             if late_rows is not None:
                 in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
                 in_time[late_rows] = False
@@ -239,7 +239,7 @@ class LiveJoin:
                     late[i] = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
                 store.append(rows_of(table, np.flatnonzero(mask)))
             else:
-                store.append(table)
+                store.append(table, batch)
         if record.candidates:
             record = step.engine.native.resolve(self._verified(step.engine, record.left, record.right))
         after = self._held_back(now, record.left, record.right)
@@ -386,4 +386,4 @@ class LiveJoin:
 
 def _call_of(engine: BoundJoin) -> Step:
     """A call of the engine without rows."""
-    return Step(engine, engine.native.calls, 0, {}, {}, {}, None)
+    return Step(engine, engine.native.calls, 0, {}, None)

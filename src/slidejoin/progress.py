@@ -14,12 +14,9 @@ What is owed comes out first in the next result.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from slidejoin.bound_join import BoundJoin
-from slidejoin.result import RowStore
+from slidejoin.bound_join import BoundJoin, Parts, Sides
 
 
 class Step(NamedTuple):
@@ -27,10 +24,8 @@ class Step(NamedTuple):
 
     engine: BoundJoin
     calls: int  # that the engine had taken before
-    sides: NDArray[np.uint8] | int
-    tables: dict[int, pa.Table]
-    stores: dict[int, RowStore]  # of the sides of the tables
-    nexts: dict[int, int]  # where their rows begin
+    sides: Sides
+    parts: Parts
     then: Callable[[], None] | None
 
     @property

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin import _core, column_store
-from slidejoin.column_store import Keeper, keeper, native_kind, taken_batches
+from slidejoin.column_store import Keeper, keeper, native_batch, native_kind, taken_batches
 from slidejoin.errors import SchemaError
 
 
@@ -49,12 +49,12 @@ class RowStore:
     def __init__(self, schema: pa.Schema, first: int = 0) -> None:
         self.schema = schema
         kinds = [native_kind(field.type) for field in schema]
-        self._places: dict[int, int] = {}  # of the columns that the core stores, among them
+        self.places: dict[int, int] = {}  # of the columns that the core stores, among them
         for i, kind in enumerate(kinds):
             if kind is not None:
-                self._places[i] = len(self._places)
+                self.places[i] = len(self.places)
         self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first)
-        self._native_schema = pa.schema([schema.field(i) for i in self._places])
+        self._native_schema = pa.schema([schema.field(i) for i in self.places])
         # The positions of the rows, and the other columns: replaced as one, so that an interrupted call
         # leaves the old ones or the new ones.
         others = {i: keeper(field, first) for i, field in enumerate(schema) if kinds[i] is None}
@@ -83,26 +83,33 @@ class RowStore:
         """Bytes in use, spare room included. Cost: O(columns), more for nested ones."""
         return self.native.nbytes + sum(column.nbytes for column in self._held[2].values())
 
-    def append(self, table: pa.Table) -> None:
+    def batch(self, table: pa.Table) -> _core.NativeBatch:
+        """The columns of a table that the core stores, as it reads them."""
+        return native_batch(table.select(list(self.places)) if self._held[2] else table)
+
+    def append(self, table: pa.Table, batch: _core.NativeBatch | None = None) -> None:
         """Add rows at the end; their positions continue. A table that fails leaves nothing behind.
 
         Parameters
         ----------
         table : pyarrow.Table
             Has exactly the columns of the schema, in its order (:class:`slidejoin.source.Side` sees to it).
+        batch : NativeBatch, optional
+            What :meth:`batch` made of the table, whose columns are then known to be right.
 
         Notes
         -----
         Cost: O(rows) amortised, a copy of the rows.
         """
-        if not table.schema.equals(self.schema):
-            raise SchemaError(f"rows have the schema\n{table.schema}\nexpected\n{self.schema}")
+        if batch is None:
+            if not table.schema.equals(self.schema):
+                raise SchemaError(f"rows have the schema\n{table.schema}\nexpected\n{self.schema}")
+            batch = self.batch(table)
         first, at, others = self._held
+        if self.places:
+            self.native.write(at, batch)
         if others:
-            self.native.write(at, table.select(list(self._places)).__arrow_c_stream__())
             others = {i: _appended(kept, at, table.column(i)) for i, kept in others.items()}
-        elif self._places:
-            self.native.write(at, table.__arrow_c_stream__())
         self._held = (first, at + table.num_rows, others)
 
     def repeat(self, positions: NDArray[np.int64]) -> None:
@@ -124,7 +131,7 @@ class RowStore:
     def limit(self, first: int, after: int) -> None:
         """Forget the rows before ``first`` and from ``after`` on; can be repeated."""
         others = self._held[2]
-        if self._places:
+        if self.places:
             self.native.limit(first, after)
         if others:
             others = {i: kept.limited(first, after) for i, kept in others.items()}
@@ -141,11 +148,11 @@ class RowStore:
             return [pa.nulls(0, field.type) for field in self.schema]
         self._check(positions)
         columns: list[Any] = [None] * len(self.schema)
-        if self._places:
+        if self.places:
             batches = taken_batches(
                 lambda rows: self.native.take(rows, column_store.MAX_BYTES), self._native_schema, positions
             )
-            for i, place in self._places.items():
+            for i, place in self.places.items():
                 parts = [batch.column(place) for batch in batches]
                 columns[i] = parts[0] if len(parts) == 1 else pa.chunked_array(parts)
         for i, kept in self._held[2].items():
@@ -158,9 +165,9 @@ class RowStore:
         if not len(positions):
             return pa.nulls(0, self.schema.field(i).type)
         self._check(positions)
-        if i not in self._places:
+        if i not in self.places:
             return self._held[2][i].take(positions)
-        place = self._places[i]
+        place = self.places[i]
         batches = taken_batches(
             lambda rows: self.native.take(rows, column_store.MAX_BYTES, column=place),
             pa.schema([self.schema.field(i)]),
@@ -173,10 +180,10 @@ class RowStore:
         """The number of a column of strings or bytes among those that the core stores, or None."""
         i = self.schema.get_field_index(name)
         kind = native_kind(self.schema.field(i).type)
-        return self._places[i] if kind is not None and kind < 0 else None
+        return self.places[i] if kind is not None and kind < 0 else None
 
     def _check(self, positions: NDArray[np.int64]) -> None:
-        if self.is_native and self._places:
+        if self.is_native and self.places:
             return  # the core does
         first, after, _ = self._held
         wrong = (positions != -1) & ((positions < first) | (positions >= after))

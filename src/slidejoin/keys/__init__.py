@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,9 +27,8 @@ from slidejoin.keys.extract import (
     find,
     floats,
     hashes,
-    in_place,
     integers,
-    plain_dtype,
+    readable,
 )
 from slidejoin.keys.time import BoundTime, bind_time
 from slidejoin.keys.types import HASHED, TIMED, common_type, described, family, key_tick, key_type
@@ -91,9 +89,9 @@ class BoundKey:
         """Whether it is a band, or several, of which no end is open."""
         return self.op in ("band", "bands") and _OPEN not in self.ranges[0]
 
-    @cached_property
-    def _dtype(self) -> np.dtype[Any] | None:
-        return plain_dtype(self.common)
+    def readable(self, type_: pa.DataType) -> int | None:
+        """How the core reads keys out of a column of a type (``NativeBatch.read``); None if it does not."""
+        return readable(type_, self.common)
 
     def extract(self, table: pa.Table, side: int) -> tuple[NDArray[Any], Mask]:
         """The keys of a batch, contiguous, and where they are null (``None``: nowhere).
@@ -102,8 +100,6 @@ class BoundKey:
         Cost: O(rows); nothing for one chunk of the key's own type.
         """
         name = (self.left, self.right)[side]
-        if (plain := in_place(table, name, self.common, self._dtype)) is not None:
-            return plain
         where = f"{SIDES[side]} column {name!r}"
         column = find(table, side, name, self.common)
         kind = family(self.common)

@@ -49,56 +49,20 @@ def find(table: pa.Table, side: int, name: str, common: pa.DataType) -> pa.Chunk
 
 _IN_PLACE = {pa.from_numpy_dtype(name): np.dtype(name) for name in KEY_TYPES}
 _INT64 = np.dtype(np.int64)
-# By the number of a type: a type itself is slow to look up.
 _OFFSETS: dict[int, np.dtype[Any]] = {
     **dict.fromkeys((pa.string().id, pa.binary().id), np.dtype(np.int32)),
     **dict.fromkeys((pa.large_string().id, pa.large_binary().id), _INT64),
 }
-_TIMESTAMP = pa.timestamp("s").id
 
 
-def plain_dtype(common: pa.DataType) -> np.dtype[Any] | None:
-    """The type of keys that stand in memory as they are compared, or None."""
-    return _IN_PLACE.get(common)
+def readable(type_: pa.DataType, common: pa.DataType) -> int | None:
+    """How the core reads a column as keys of a common type, in the terms of ``NativeBatch.read``.
 
-
-def in_place(
-    table: pa.Table,
-    name: str,
-    common: pa.DataType | None,
-    dtype: np.dtype[Any] | None = None,
-    unit: str | None = None,
-) -> tuple[NDArray[Any], Mask] | None:
-    """The keys of a column that is in memory as the join wants it, or None. Quick, for small batches.
-
-    Parameters
-    ----------
-    common : pyarrow.DataType, optional
-        The type of the keys; text and binary are hashed. None for timestamps.
-    dtype : numpy.dtype, optional
-        :func:`plain_dtype` of it.
-    unit : str, optional
-        The unit of timestamps.
+    None if it does not: the values need a change.
     """
-    schema = table.schema
-    place = schema.get_field_index(name)
-    if place < 0:
-        return None
-    column = table.column(place)
-    if column.num_chunks != 1:
-        return None
-    array, type_ = column.chunk(0), column.type
-    if common is None:
-        same = type_ == _INTEGERS if unit is None else type_.id == _TIMESTAMP and type_.unit == unit
-        return (_buffer(array, _INT64), nulls(array)) if same else None
-    if dtype is not None:
-        return (_buffer(array, dtype), nulls(array)) if type_ == common else None
-    if common.id in _OFFSETS and type_.id in _OFFSETS:
-        return _hashed(array), nulls(array)
-    return None
-
-
-_INTEGERS = pa.int64()
+    if common.id in _OFFSETS:
+        return -_OFFSETS[type_.id].itemsize if type_.id in _OFFSETS else None
+    return _IN_PLACE[common].num if type_ == common and common in _IN_PLACE else None
 
 
 def integers(
@@ -149,6 +113,8 @@ def floats(column: pa.ChunkedArray, where: str, dtype: np.dtype[Any]) -> tuple[N
 
 def hashes(column: pa.ChunkedArray) -> tuple[NDArray[np.uint64], Mask]:
     """The hash of each value of a column of text or binary; of a dictionary's values, once for each."""
+    if column.num_chunks == 1 and column.type.id in _OFFSETS:
+        return _hashed(column.chunk(0)), nulls(column.chunk(0))
     if not types.is_dictionary(column.type):
         array = one_array(_plain(column).cast(pa.large_binary()))
         return _hashed(array), nulls(array)

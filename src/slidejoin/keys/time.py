@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.keys.extract import SIDES, Mask, find, in_place, integers
+from slidejoin.keys.extract import SIDES, Mask, find, integers, readable
 from slidejoin.keys.types import DAY, NANOSECONDS, common_type, decoded, described, family, tick
 from slidejoin.window import Window, format_duration
 
@@ -39,11 +39,15 @@ class BoundTime:
     after: int = 0
     lateness: int | None = None
 
+    def readable(self, type_: pa.DataType) -> int | None:
+        """How the core reads timestamps out of a column of a type; None if it does not."""
+        if self.unit is not None and pa.types.is_timestamp(type_) and type_.unit == self.unit:
+            type_ = pa.int64()
+        return readable(type_, pa.int64())
+
     def extract(self, table: pa.Table, side: int) -> tuple[NDArray[np.int64], Mask]:
         """The timestamps of a batch in the unit, and where they are null. Cost: O(rows) at most."""
         name = (self.left, self.right)[side]
-        if (plain := in_place(table, name, None, unit=self.unit)) is not None:
-            return plain
         limit = f"64 bits of {self.unit}" if self.unit else "int64"
         where = f"{SIDES[side]} column {name!r}"
         return integers(
