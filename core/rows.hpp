@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -115,8 +116,9 @@ struct Picks {
 // One column of a result, or a table of them, in the form of the Arrow C data interface.
 class ArrowResult {
   public:
-    ArrowResult(std::size_t length, std::size_t buffers) : buffers_(buffers), owned_(buffers) {
+    ArrowResult(std::size_t length, std::size_t buffers) {
         array_.length = static_cast<std::int64_t>(length);
+        array_.n_buffers = static_cast<std::int64_t>(buffers);
     }
 
     template <class T>
@@ -140,7 +142,6 @@ class ArrowResult {
         }
         out = result->array_;
         out.offset = 0;
-        out.n_buffers = static_cast<std::int64_t>(result->buffers_.size());
         out.n_children = static_cast<std::int64_t>(result->handed_.size());
         out.buffers = result->buffers_.data();
         out.children = result->handed_.data();
@@ -162,8 +163,8 @@ class ArrowResult {
     };
 
     ArrowArray array_{};
-    std::vector<const void*> buffers_;
-    std::vector<std::unique_ptr<std::uint8_t, Free>> owned_;
+    std::array<const void*, 3> buffers_{};
+    std::array<std::unique_ptr<std::uint8_t, Free>, 3> owned_;
     std::vector<std::unique_ptr<ArrowResult>> children_;
     std::vector<ArrowArray*> handed_;
 };

@@ -137,7 +137,7 @@ class LiveJoin:
         if not results:
             return self.empty(), now
         result = results[0] if len(results) == 1 else pa.concat_tables(results)
-        return result, Progress(late=now.late, held=now.held, held_side=now.held_side, ended=now.ended)
+        return result, Progress(None, None, None, (), *now[4:])
 
     def collect(self) -> pa.Table:
         """Hand over the owed results."""
@@ -225,7 +225,7 @@ class LiveJoin:
         now = self.now
         self.engine = step.engine
         record = step.engine.native.record
-        late_rows, late = record.late, list(now.late)
+        late_rows, late = record.late, now.late
         for i, (table, store, first, batch) in step.parts.items():
             self.sides[i].fix(table.schema)
             self.stores[i] = store
@@ -236,15 +236,15 @@ class LiveJoin:
                 in_time[late_rows] = False
                 mask = in_time if isinstance(step.sides, int) else in_time[step.sides == i]
                 if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
-                    late[i] = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
+                    more = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
+                    late = (late[0], more) if i else (more, late[1])
                 store.append(rows_of(table, np.flatnonzero(mask)))
             else:
                 store.append(table, batch)
         if record.candidates:
             record = step.engine.native.resolve(self._verified(step.engine, record.left, record.right))
         after = self._held_back(now, record.left, record.right)
-        waits = (after.owed, (late[0], late[1]), after.held, after.held_side)
-        self.now = Progress(None, record.sides, step.then, *waits, now.ended)
+        self.now = Progress(None, record.sides, step.then, after.owed, late, *after[5:])
         if late_rows is not None:
             self.log.late(len(late_rows))
 
@@ -303,7 +303,7 @@ class LiveJoin:
                 store.limit(first, after)
         if now.then is not None:
             now.then()
-        self.now = Progress(None, None, None, now.owed, now.late, now.held, now.held_side, now.ended)
+        self.now = Progress(None, None, None, *now[3:])
 
     # --- the engine ---
 

@@ -423,14 +423,15 @@ class WindowJoin:
             raise UsageError(f"the join is {now.ended}; make a new one")
 
     def _push(self, batch: Any, left: Any, right: Any, arrivals: Any, side: str, store: bool) -> None:
+        live = self._live
         given = (batch is not None) + (left is not None) + (right is not None) + (arrivals is not None)
-        if given != 1 or (batch is not None) != self.spec.self_join:
+        if given != 1 or (batch is not None) != live.spec.self_join:
             raise UsageError(self._wrong_push(batch, left, right, arrivals))
-        if not isinstance(store, bool | np.bool):
+        if not isinstance(store, _FLAGS):
             raise UsageError(f"store={store!r}; expected True or False")
         if self._sources is not None:
             raise UsageError("this join has sources, push into them; join.source(side, name) gives one")
-        checks = self._live.sides
+        checks = live.sides
         sides: Sides
         if arrivals is not None:
             known = (checks[0].schema, checks[1].schema)
@@ -462,22 +463,23 @@ class WindowJoin:
         then: Callable[[], None] | None = None,
     ) -> None:
         """Join a batch behind the rows that a silence made final."""
-        idle_after = self.spec.window.idle_after
+        live = self._live
+        idle_after = live.spec.window.idle_after
         if idle_after is not None:
             silent = self._silent_sides(tables, idle_after)
             if silent:
-                self._live.validate(sides, tables)  # their silence counts only if the batch is taken
-                if self._live.engine is None:  # nothing came yet
-                    self._live.push(_none(sides), {i: table.slice(0, 0) for i, table in tables.items()})
+                live.validate(sides, tables)  # their silence counts only if the batch is taken
+                if live.engine is None:  # nothing came yet
+                    live.push(_none(sides), {i: table.slice(0, 0) for i, table in tables.items()})
             for side in silent:
-                self._live.idle(side)
+                live.idle(side)
         begin = self._clock()
-        self._live.push(sides, tables, store, then)
+        live.push(sides, tables, store, then)
         now = self._clock()
-        log, engine = self._live.log, self._live.engine
-        if (now - begin >= SLOW or now >= log.next_look) and engine is not None:
+        engine = live.engine
+        if (now - begin >= SLOW or now >= live.log.next_look) and engine is not None:
             rows = sum(table.num_rows for table in tables.values())
-            log.pushed(rows, now - begin, now, engine.native.index())
+            live.log.pushed(rows, now - begin, now, engine.native.index())
         if idle_after is not None:
             for i, table in tables.items():
                 if table.num_rows:
@@ -603,6 +605,7 @@ class WindowJoin:
         return (SIDES.index(side),)
 
 
+_FLAGS = (bool, np.bool)
 _BUSY = "this join is in use by another thread; call it from one thread, or hold a lock around each call"
 
 
