@@ -124,7 +124,9 @@ class ArrowResult {
     template <class T>
     T* allocate(std::size_t buffer, std::size_t count) {
         const std::size_t bytes = (std::max<std::size_t>(count * sizeof(T), 1) + 63) / 64 * 64;
-        owned_[buffer].reset(static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes)));
+        // Aligned blocks take five times as long, for which few values are too short.
+        owned_[buffer].reset(
+            static_cast<std::uint8_t*>(bytes <= kShort ? std::malloc(bytes) : std::aligned_alloc(64, bytes)));
         if (!owned_[buffer]) throw std::bad_alloc();
         buffers_[buffer] = owned_[buffer].get();
         return reinterpret_cast<T*>(owned_[buffer].get());
@@ -158,6 +160,8 @@ class ArrowResult {
     }
 
   private:
+    static constexpr std::size_t kShort = 1024;
+
     struct Free {
         void operator()(std::uint8_t* block) const { std::free(block); }
     };

@@ -37,9 +37,8 @@ class LiveJoin:
         self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
-        self._result_sides = spec.join_type.sides
-        only = spec.join_type.only
-        self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if only is None else only)
+        self._only = spec.join_type.only
+        self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if self._only is None else self._only)
         self._output: pa.Schema | None = None
         self._empty: pa.Table | None = None
         self._complete = False
@@ -275,10 +274,12 @@ class LiveJoin:
         output = self.output
         a, b = self._both(self.stores)
         if output is not None:
-            wanted = [((a, left), (b, right))[side] for side in self._result_sides]
-            if wanted[0][0] is not None and wanted[-1][0] is not None:
-                rows = matched_rows(output, wanted)
-            else:
+            both = ((a, left), (b, right))
+            if self._only is not None:
+                rows = matched_rows(output, (both[self._only],))
+            elif a is not None and b is not None:
+                rows = matched_rows(output, both)
+            else:  # a side that never came
                 rows = result_table(output, self._taken(a, 0, left), self._taken(b, 1, right))
             return Progress(None, None, None, (*now.owed, rows), *now[4:])
         side, store, positions = (0, a, left) if a is not None else (1, b, right)

@@ -126,7 +126,7 @@ class Side:
         Cost: O(columns), and O(rows) for each column that is cast.
         """
         table = to_table(data, self.name)
-        if self.schema is not None and table.schema.equals(self.schema) and not table.schema.metadata:
+        if self.schema is not None and (schema := table.schema).equals(self.schema) and not schema.metadata:
             return table
         if isinstance(data, list) and not data:  # no rows, and no names of columns
             return table if self.schema is None else self.schema.empty_table()
