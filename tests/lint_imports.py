@@ -24,6 +24,7 @@ LAYERS = [
     {"live"},
     {"physical_streams"},
     {"snapshot"},
+    {"saved_join"},
     {"window_join"},
     {"__init__"},
     {"testing", "demo", "run", "spark"},

@@ -1,8 +1,6 @@
 """WindowJoin: the join that users write. Tables of arriving rows in, a table of the new matches out."""
 
-import time
-from collections.abc import Callable, Mapping
-from os import PathLike
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -19,19 +17,17 @@ from slidejoin.order import SourceInfo
 from slidejoin.physical_streams import PhysicalStreams, Source
 from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
-from slidejoin.progress import Progress
-from slidejoin.snapshot.binary import Data
-from slidejoin.snapshot.chunks import Increment
-from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
+from slidejoin.saved_join import SavedJoin
+from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.spec import JoinSpec, join_spec
+from slidejoin.spec import join_spec
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window
 
 T = TypeVar("T")
 
 
-class WindowJoin:
+class WindowJoin(SavedJoin):
     """Join two streams of rows over a sliding window.
 
     Rows are pushed in the order of their arrival, a batch at a time. Each row meets the rows of the other
@@ -97,21 +93,6 @@ class WindowJoin:
         self._start(LiveJoin(join_spec(on, window, how, index, workers, order, suffixes, self_join)))
         if schemas is not None:
             self._live.fix(_checked_schemas(schemas, self.spec.self_join))
-
-    def _start(self, live: LiveJoin) -> None:
-        self._live = live
-        self._sources: PhysicalStreams | None = None
-        self._snapshots = SnapshotWriter(live)
-        self._busy = False  # one thread at a time: a second one is told so
-        self._final: JoinStats | None = None  # the counters of a closed join
-        self.note: str | None = None  # what was saved with the snapshot that this join goes on from
-        self._clock: Callable[[], int] = time.monotonic_ns
-        self._last_seen = [self._clock()] * 2
-
-    @property
-    def spec(self) -> JoinSpec:
-        """What is joined, checked."""
-        return self._live.spec
 
     def push(
         self,
@@ -199,122 +180,6 @@ class WindowJoin:
             raise UsageError(f"side={side!r}; expected 'left' or 'right'")
         return self._returned(lambda: self._live.late_rows(self._named(side)[0]), open_only=False)
 
-    def snapshot(self, path: str | PathLike[str] | None = None, *, note: str | None = None) -> bytes:
-        """All of the join's state, to go on later or elsewhere with :meth:`restore`.
-
-        Parameters
-        ----------
-        path : path, optional
-            Also write it to this file: whole or not at all, and on disk when the call returns. (A process
-            that is killed meanwhile may leave a ``.slidejoin-*.tmp`` beside it.)
-        note : str, optional
-            Anything of yours that belongs to this state, such as how far the input was read; ``join.note``
-            of the restored join.
-
-        Returns
-        -------
-        bytes
-            Rows, counters, watermark, sources and what waits in them; no code. Checksums guard it.
-
-        Notes
-        -----
-        Cost: a copy of the rows held. To save a long window often, see :meth:`snapshot_since`.
-
-        Examples
-        --------
-        >>> import slidejoin as sj
-        >>> join = sj.WindowJoin(sj.equal("id"), sj.rows(10))
-        >>> _ = join.push(left={"id": [1, 2]})
-        >>> again = sj.WindowJoin.restore(join.snapshot())
-        >>> again.push(right={"id": [2]}).to_pylist()
-        [{'id': 2, 'id_right': 2}]
-        """
-        return self._told(lambda: self._snapshots.whole(self._sources, path, self._noted(note)))
-
-    def snapshot_since(
-        self,
-        token: str | None = None,
-        *,
-        note: str | None = None,
-        fanout: int = FANOUT,
-        history: int | None = None,
-    ) -> Increment:
-        """What a snapshot has that an earlier one had not: new chunks of rows, and which ones are dead.
-
-        Parameters
-        ----------
-        token : str, optional
-            ``token`` of the last increment that was kept; None for the first time, or to begin anew.
-        note : str, optional
-            As for :meth:`snapshot`.
-        fanout : int
-            Chunks of about one size before they are written anew as one, 2 at least: with more of them fewer
-            bytes are written, and there are more chunks to read back.
-        history : int, optional
-            How many increments back a token stays known, 1 at least; 1024 unless told. The head names every
-            chunk that died since then.
-
-        Returns
-        -------
-        Increment
-            Keep its ``chunks`` by their ids, delete those in ``dead``, replace ``head``. Then
-            ``WindowJoin.restore(head, chunks=kept)`` goes on from here.
-
-        Notes
-        -----
-        Cost: a copy of the rows that are new since the token; small chunks are joined now and then, so that a
-        row is written O(log window) times at most. Outer joins add a bit for each row held.
-
-        Examples
-        --------
-        >>> import slidejoin as sj
-        >>> join, kept, token = sj.WindowJoin(sj.equal("id"), sj.rows(10)), {}, None
-        >>> for ids in ([1, 2], [3]):
-        ...     _ = join.push(left={"id": ids})
-        ...     new = join.snapshot_since(token)
-        ...     kept.update(new.chunks)
-        ...     token, head = new.token, new.head
-        >>> sj.WindowJoin.restore(head, chunks=kept).push(right={"id": [2, 3]}).num_rows
-        2
-        """
-        if not _is_from(fanout, 2):
-            raise UsageError(f"fanout={fanout!r}; expected a number of chunks, 2 at least")
-        if history is not None and not _is_from(history, 1):
-            raise UsageError(f"history={history!r}; expected a number of increments, 1 at least, or None")
-        return self._told(
-            lambda: self._snapshots.since(self._sources, token, self._noted(note), fanout, history)
-        )
-
-    @classmethod
-    def restore(
-        cls,
-        data: Data | str | PathLike[str],
-        *,
-        chunks: Mapping[str, Data] | None = None,
-        index: str | None = None,
-    ) -> Self:
-        """Go on from a snapshot: the same positions, the same future results.
-
-        Parameters
-        ----------
-        data : bytes or path
-            What :meth:`snapshot` gave, or the file it wrote; or the ``head`` of an increment.
-        chunks : mapping of id to bytes, optional
-            The chunks that were kept, for a head. Others than the head names are ignored.
-        index : str, optional
-            Another index than before.
-
-        Raises
-        ------
-        StateError
-            The snapshot is truncated, damaged, or of a newer version.
-        """
-        read = restored(data, chunks, index)
-        join = cls.__new__(cls)
-        join._start(read.live)
-        join._sources, join._snapshots, join.note = read.sources, read.writer, read.note
-        return join
-
     @property
     def sources(self) -> list[SourceInfo]:
         """The sources in their order: side, name, whether open or idle, the latest time, rows that wait."""
@@ -376,51 +241,6 @@ class WindowJoin:
         return Explanation(lines)._repr_html_()
 
     # --- one call ---
-
-    def _returned(
-        self,
-        collected: Callable[[], tuple[pa.Table, Progress]],
-        call: Callable[..., None] | None = None,
-        *arguments: Any,
-        open_only: bool = True,
-    ) -> pa.Table:
-        """Make a call and return what it owes.
-
-        An interrupt comes before the last two lines, and what is owed stays, or after them: Python looks for
-        one only where it calls or begins a function, or jumps back.
-        """
-        if self._busy:
-            raise UsageError(_BUSY)
-        self._busy = True
-        try:
-            self._settle(open_only)
-            if call is not None:
-                call(*arguments)
-            live = self._live
-            result, now = collected()
-            live.now = now
-            return result
-        finally:
-            self._busy = False
-
-    def _told(self, call: Callable[..., T], *arguments: Any, open_only: bool = True) -> T:
-        """Make a call that leaves what is owed alone."""
-        if self._busy:
-            raise UsageError(_BUSY)
-        self._busy = True
-        try:
-            self._settle(open_only)
-            return call(*arguments)
-        finally:
-            self._busy = False
-
-    def _settle(self, open_only: bool) -> None:
-        """Complete an interrupted call, and refuse another one if the join has ended."""
-        now = self._live.now
-        if now.step is not None or now.trim is not None:
-            self._live.settle()
-        if open_only and now.ended:
-            raise UsageError(f"the join is {now.ended}; make a new one")
 
     def _push(self, batch: Any, left: Any, right: Any, arrivals: Any, side: str, store: bool) -> None:
         live = self._live
@@ -573,12 +393,6 @@ class WindowJoin:
 
     # --- the state around it ---
 
-    @staticmethod
-    def _noted(note: str | None) -> str | None:
-        if note is not None and not isinstance(note, str):
-            raise UsageError(f"note={note!r}; expected a text, such as json.dumps(...) gives")
-        return note
-
     def _stats(self) -> JoinStats:
         if self._final is not None:
             return self._final.copy()
@@ -606,16 +420,11 @@ class WindowJoin:
 
 
 _FLAGS = (bool, np.bool)
-_BUSY = "this join is in use by another thread; call it from one thread, or hold a lock around each call"
 
 
 def _none(sides: Sides) -> Sides:
     """The sides of no row."""
     return sides if isinstance(sides, int) else sides[:0]
-
-
-def _is_from(number: Any, least: int) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= least
 
 
 def _checked_schemas(schemas: Any, self_join: bool) -> tuple[pa.Schema, ...]:
