@@ -310,6 +310,19 @@ def test_more_values_than_the_index_type_can_number_come_out_in_chunks() -> None
     assert many.num_chunks > 1
 
 
+@pytest.mark.parametrize("values", [127, 128, 129])
+def test_as_many_values_as_the_index_type_can_number(values: int) -> None:
+    type_ = pa.dictionary(pa.int8(), pa.int32())
+    store = RowStore(pa.schema([("d", type_)]))
+    for part in (range(100), range(100, values)):
+        store.append(pa.table({"d": encoded(pa.array(part, pa.int32()), type_)}))
+    (last,) = store.take(np.array([values - 1, 0]))
+    assert last.to_pylist() == [values - 1, 0]
+    (every,) = store.take(np.arange(values))
+    every.validate(full=True)
+    assert every.to_pylist() == list(range(values))
+
+
 def test_strings_beyond_32_bit_offsets_come_out_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_store, "MAX_BYTES", 100)
     store = RowStore(pa.schema([("s", pa.string()), ("l", pa.large_string())]))

@@ -129,6 +129,64 @@ def test_memory_that_runs_out_after_rows_were_joined_loses_nothing(monkeypatch, 
     join.check()
 
 
+@pytest.mark.parametrize(
+    ("on", "window", "equalities", "banded"),
+    [
+        (sj.equal("a"), sj.rows(5), 0, "conjunct"),  # needs no hash
+        (sj.equal("a") & sj.less("b"), sj.rows(5), 0, "conjunct"),
+        (sj.equal("a") & sj.equal("b"), sj.rows(5), 2, "none"),
+        (sj.band("b", within=1) & sj.equal("a"), sj.rows(5), 1, "conjunct"),
+        (sj.less("b"), sj.rows(5), 0, "conjunct"),
+        (sj.equal("a"), sj.interval(1, 1, time="b"), 1, "time"),
+        (sj.less("a"), sj.interval(1, 1, time="b"), 0, "time"),
+        (sj.equal("a") & sj.band("b", within=1), sj.interval(1, 1, time="b"), 1, "conjunct"),
+    ],
+    ids=str,
+)
+def test_what_is_indexed(on, window, equalities, banded):
+    join = sj.WindowJoin(on, window)
+    join.push(left={"a": [1], "b": [1]})
+    plan = join._live.engine.plan
+    assert (plan.equalities, plan.banded) == (equalities, banded)
+    assert [key.op for key in plan.indexed][:equalities] == ["equal"] * equalities
+
+
+def test_each_of_two_texts_must_differ():
+    join = sj.WindowJoin(sj.equal("k") & sj.not_equal("a") & sj.not_equal("b"), sj.rows(9))
+    join.push(right={"k": [1, 1, 1, 1], "a": ["x", "w", "w", "x"], "b": ["z", "y", "z", "y"]})
+    result = join.push(left={"k": [1], "a": ["x"], "b": ["y"]})
+    assert result.select(["a_right", "b_right"]).to_pylist() == [{"a_right": "w", "b_right": "z"}]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_rows_that_wait_for_the_columns_of_the_other_side_keep_theirs(side):
+    names = ("left", "right")
+    join = sj.WindowJoin(sj.equal("k"), sj.rows(1), how="full")
+    assert join.push(**{names[side]: {"k": [1, 2]}}).num_rows == 0  # 1 has expired: what is left of it?
+    result = join.push(**{names[1 - side]: {"k": [2]}})
+    expected = [(1, None), (2, 2)] if side == 0 else [(None, 1), (2, 2)]
+    assert [tuple(row.values()) for row in result.to_pylist()] == expected
+
+
+def test_a_coarse_promise_after_a_fine_one():
+    join = sj.WindowJoin(sj.equal("k"), sj.interval("1s", "1s", time="ts"))
+    second = pa.array([10], pa.timestamp("s"))
+    join.push(left={"k": [1], "ts": second})
+    for milliseconds in (500, 1000, 1001, 2000):
+        promised = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=milliseconds)
+        join.advance(promised)
+        assert join.stats["watermark"] == promised
+    assert join.push(right={"k": [1], "ts": second.cast(pa.timestamp("us"))}).num_rows == 1
+
+
+@pytest.mark.parametrize("rows", [[1], [1, 2, 3]])
+def test_probe_only_rows_stay_so_when_the_other_side_becomes_known(rows):
+    join = sj.WindowJoin(sj.equal("k"), sj.rows(9))
+    join.push(left={"k": pa.array(rows, pa.int32())}, store=False)
+    join.push(left={"k": pa.array([1], pa.int32())})
+    assert join.push(right={"k": pa.array(rows, pa.int64())}).num_rows == 1
+
+
 def test_explain_says_what_is_indexed_and_what_filters():
     on = sj.band("p", within=1) & sj.equal("s")
     join = sj.WindowJoin(on, sj.interval("1s", "1s", time="ts"))

@@ -57,6 +57,13 @@ def test_an_empty_batch_is_silence_and_lets_time_pass():
     assert run.push(1, right=rows()) == 101  # left spoke one before, right never
 
 
+def test_an_empty_batch_is_no_word():
+    run = Clocked()
+    run.push(left=rows(100))
+    run.push(9, right=rows())
+    assert run.push(1, left=rows(101)) == 101  # right has never spoken
+
+
 def test_advance_counts_as_a_word():
     run = Clocked()
     run.push(left=rows(100))
@@ -65,6 +72,15 @@ def test_advance_counts_as_a_word():
     assert run.join.stats["watermark"] == 20
     assert run.push(9, left=rows(101)) == 20
     assert run.push(1, left=rows(102)) == 102
+
+
+def test_a_promise_of_one_side_says_nothing_about_the_other():
+    run = Clocked()
+    run.push(left=rows(100))
+    run.join.advance(200, side="left")
+    assert run.join.stats["watermark"] is None
+    run.join.advance(150, side="right")
+    assert run.join.stats["watermark"] == 150
 
 
 def test_when_both_sides_are_silent_nothing_moves():

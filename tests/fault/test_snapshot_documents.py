@@ -82,6 +82,15 @@ def test_bytes_added_or_exchanged() -> None:
                 read(bytes(moved))
 
 
+def test_the_version_is_checksummed() -> None:
+    data = bytearray(binary.encode("chunk", "f1", {}, {"rows": b"abc"}))
+    assert data[8:12] == struct.pack("<I", binary.VERSION)
+    for version in range(1, binary.VERSION):
+        data[8:12] = struct.pack("<I", version)
+        with pytest.raises(StateError, match="checksum of its header"):
+            binary.decode(data)
+
+
 @given(st.binary(max_size=200))
 def test_garbage(garbage: bytes) -> None:
     for data in (

@@ -51,8 +51,10 @@ STRUCTURES = {
 TESTS = {
     "test_chooser": [],
     "test_few": [],
+    "test_filter": [],
     "test_key": [],
     "test_probe": [],
+    "test_ranges": [],
     "test_simd": [],
     "test_sort": [],
     "test_window": [],

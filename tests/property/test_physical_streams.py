@@ -387,6 +387,20 @@ def test_a_source_that_wakes_holds_back_again():
     assert feed.b.push(times(30)).num_rows == 2  # c's 20 with 15 and 20
 
 
+def test_a_source_that_speaks_after_a_long_silence_was_never_idle():
+    feed = Silence()
+    for source in (feed.a, feed.b, feed.c):
+        source.push(times(1))
+    feed.wall += IDLE_AFTER - 1
+    feed.b.push(times(5))
+    feed.c.push(times(5))
+    feed.wall += 1
+    feed.a.push(times(3))
+    assert feed.idle() == []
+    assert (feed.join.stats["rows_left"], feed.join.stats["rows_right"]) == (3, 1)  # both 5 wait
+    assert feed.join.stats["late_left"] == 0
+
+
 def test_an_empty_batch_is_no_sign_of_life():
     feed = Silence()
     for source in (feed.a, feed.b, feed.c):

@@ -332,7 +332,10 @@ def test_foreign_future_and_old_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     log.advance((3, 0), (4, 0))
     with pytest.raises(StateError, match=r"is 4 snapshots old.*full snapshot, with None"):
         log.since(old)
-    assert len(log.to_json()["dead"]) == 3
+    for i in range(4, 6):
+        assert len(log.to_json()["dead"]) == 3
+        log.advance((i, 0), (i + 1, 0))
+        ChunkLog.from_json(log.to_json())
 
 
 def test_two_joins_that_go_on_from_one_snapshot() -> None:
