@@ -121,7 +121,7 @@ class ArrowResult {
     template <class T>
     T* allocate(std::size_t buffer, std::size_t count) {
         const std::size_t bytes = (std::max<std::size_t>(count * sizeof(T), 1) + 63) / 64 * 64;
-        // Aligned blocks take five times as long, for which few values are too short.
+        // Few values do not gain from an aligned block.
         owned_[buffer].reset(
             static_cast<std::uint8_t*>(bytes <= kShort ? std::malloc(bytes) : std::aligned_alloc(64, bytes)));
         if (!owned_[buffer]) throw std::bad_alloc();
