@@ -39,7 +39,7 @@ def test_examples(path):
     assert run.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
 def test_pages(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
@@ -51,6 +51,10 @@ def test_pages(page):
             names = test.globs
         else:
             exec(compile(block, page, "exec"), names)
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
 
 
 def test_readme_commands_exist():
