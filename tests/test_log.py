@@ -95,3 +95,13 @@ def test_a_join_reports_its_slow_pushes_and_looks_at_its_index_now_and_then(mess
     join.push(left={"k": [1]})
     assert join._live.log.next_look == 2 * SLOW + LOOK
     assert len(messages()) == 1
+
+
+def test_late_rows_are_reported_once_and_not_by_every_advance(monkeypatch):
+    join = late_join()
+    seen = []
+    monkeypatch.setattr(join._live.log, "late", seen.append)
+    join.push(left={"k": [1, 1], "ts": [-50, -60]})
+    join.advance(10**6)
+    join.advance(10**7)
+    assert seen == [2]

@@ -349,3 +349,10 @@ def test_keys_and_times_are_read_alike_from_slices_with_nulls_and_from_chunks(ty
     assert results[0].num_columns == 6
     pairs = [{(row["id"], row["id_right"]) for row in result.to_pylist()} for result in results]
     assert pairs == [{(1, 1), (1, 6), (6, 1), (6, 6), (4, 4), (7, 7)}] * 2
+
+
+def test_arrivals_with_a_payload_of_sixteen_bytes():
+    spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 2, pa.month_day_nano_interval())
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(5))
+    found = join.push(arrivals=pa.table({"side": [0, 1], "id": [1, 1], "span": spans}))
+    assert found.num_rows == 1

@@ -286,6 +286,7 @@ class SerialJoin final : public Engine {
         if (broken_) throw BrokenJoin();
         broken_ = true;
         finals_.clear();
+        late_.clear();
         move();
         window_.forget_dead();
         note_finals(0, [](std::size_t) { return std::uint64_t{0}; });

@@ -294,13 +294,16 @@ class LiveJoin:
     def _trim(self) -> None:
         """Drop the rows that left the window, and follow the engine where it gave new positions."""
         now = self.now
-        for store, (first, after, moved) in zip(self.stores, now.trim, strict=True):
-            if store is None:
-                continue
-            if moved is not None and store.first < first:
-                store.truncate(first)
-                store.repeat(moved)
-            if store._held[0] != first or store._held[1] != after:
+        if now.trim[0][2] is not None or now.trim[1][2] is not None:
+            # A stage of its own: once rows are dropped, those that moved can no longer be read again.
+            for store, (first, _, moved) in zip(self.stores, now.trim, strict=True):
+                if store is not None and moved is not None:
+                    store.truncate(first)
+                    store.repeat(moved)
+            now = now._replace(trim=tuple((first, after, None) for first, after, _ in now.trim))
+            self.now = now
+        for store, (first, after, _) in zip(self.stores, now.trim, strict=True):
+            if store is not None and (store._held[0] != first or store._held[1] != after):
                 store.limit(first, after)
         if now.then is not None:
             now.then()

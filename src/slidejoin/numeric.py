@@ -206,10 +206,9 @@ class NumericJoin:
                 run.flags.writeable = False
                 self._runs[number] = run
         found = Ranges(*_one_batch(owed), self._runs)
-        for _, (_, _, _, _, gone) in owed:
-            for number in gone.tolist():
-                self._runs.pop(number, None)
-        self._owed_ranges = []
+        gone = {number for _, (_, _, _, _, gone) in owed for number in gone.tolist()}
+        kept = {number: run for number, run in self._runs.items() if number not in gone}
+        self._runs, self._owed_ranges = kept, []
         return found
 
     @property

@@ -287,7 +287,7 @@ def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa
 def _numbers_at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array | None:
     """Rows of a column of whole bytes without nulls; None for others."""
     type_ = column.type
-    if not pa.types.is_primitive(type_) or type_.bit_width % 8 or column.null_count:
+    if not pa.types.is_primitive(type_) or type_.bit_width not in (8, 16, 32, 64) or column.null_count:
         return None
     dtype = np.dtype(f"u{type_.bit_width // 8}")
     chunks = [

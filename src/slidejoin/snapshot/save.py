@@ -208,7 +208,7 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     side = _count(meta["held_side"])
     if "held" in head.parts:
         held = read_table(head.parts["held"])
-        if side > 1 or not held.schema.equals(live.sides[side].schema) or live.complete:
+        if side > 1 or not held.schema.equals(live.sides[side].schema):
             raise StateError("the snapshot contradicts itself: rows are held back that have no place")
         live.now = live.now._replace(held=(held,), held_side=side)
     if "owed" in head.parts:
