@@ -23,8 +23,8 @@ import slidejoin as sj
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that raises signals"),
-    # An interrupt inside a callback of the garbage collector, as Hypothesis has one, is reported and dropped by
-    # Python itself.
+    # An interrupt inside a callback of the garbage collector, as Hypothesis has one, is reported and dropped
+    # by Python itself.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
