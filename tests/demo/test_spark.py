@@ -107,4 +107,4 @@ def test_wrong_results_are_found(generated, right_result, damage, says):
 
 
 def test_pair_that_is_none_is_found(generated, right_result):
-    assert "are no matches" in check.find_failure(generated, SETUP.band - 1, right_result)
+    assert "are not matches" in check.find_failure(generated, SETUP.band - 1, right_result)

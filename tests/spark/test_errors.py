@@ -156,7 +156,7 @@ def test_join_types_predicates_and_suffixes(stream, refused):
     one = stream()
     refused(SpecError, "how='outer'; expected one of inner, left, right, full", one, one, how="outer")
     refused(SpecError, "how='leftsemi'; expected one of", one, one, how="leftsemi")
-    refused(SpecError, "expected a predicate, such as sj.band('price', within=0.5)", one, one, on="k")
+    refused(SpecError, "expected a predicate, such as sj.equal('k')", one, one, on="k")
     refused(SpecError, "suffixes", one, one, suffixes=("", ""))
     refused(SpecError, "suffixes", one, one, suffixes="_r")
 
