@@ -107,8 +107,8 @@ def test_bundle() -> None:
         binary.unbundle(binary.decode(head))
 
 
-def v1_document() -> bytes:
-    """What tests/data/snapshots/v1-document.bin was written with."""
+def kept_document() -> bytes:
+    """What v1-document.bin and v2-document.bin in tests/data/snapshots were written with."""
     table = pa.table({"key": pa.array([1, None, 3], pa.int64()), "text": ["a", "é" * 9, None]})
     parts = {
         "rows": table_part(table),
@@ -119,11 +119,12 @@ def v1_document() -> bytes:
     return binary.encode("chunk", "0123456789abcdef", meta, parts)
 
 
-def test_version_1_is_still_read() -> None:
-    # The file is what users have on their disks: never write it anew. A new version of the format adds a
-    # file of its own, v2-document.bin, and this test stays.
-    document = binary.decode((SNAPSHOTS / "v1-document.bin").read_bytes(), "chunk")
-    assert (document.version, document.fingerprint) == (1, "0123456789abcdef")
+@pytest.mark.parametrize("version", range(1, binary.VERSION + 1))
+def test_every_version_is_still_read(version: int) -> None:
+    # The files are what users have on their disks: never write them anew. A new version of the format adds a
+    # file of its own, v3-document.bin.
+    document = binary.decode((SNAPSHOTS / f"v{version}-document.bin").read_bytes(), "chunk")
+    assert (document.version, document.fingerprint) == (version, "0123456789abcdef")
     assert document.meta == {
         "start": 2**62,
         "ratio": 0.1,
@@ -131,7 +132,7 @@ def test_version_1_is_still_read() -> None:
         "nested": {"list": [1, 2.5, None, True, {}]},
     }
     assert list(document.parts) == ["rows", "flags", "empty"]
-    assert document.meta == binary.decode(v1_document()).meta
+    assert document.meta == binary.decode(kept_document()).meta
     table = read_table(document.parts["rows"], 3)
     assert table.to_pydict() == {"key": [1, None, 3], "text": ["a", "é" * 9, None]}
     assert read_bits(document.parts["flags"], 11).tolist() == [i % 3 == 0 for i in range(11)]
