@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from window_cases import ONE_HASH
 
 import slidejoin as sj
 from slidejoin import predicate
@@ -592,6 +593,12 @@ def typed(words, type_):
     elif binary:
         words = [word and word.encode() for word in words]
     return pa.array(words, type_)
+
+
+def test_texts_that_the_tests_take_to_collide_do():
+    for pair in ONE_HASH:
+        first, second = hashes_of(pa.array(pair))
+        assert first == second
 
 
 @pytest.mark.parametrize("type_", TEXTS + BINARIES, ids=str)
