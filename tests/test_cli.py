@@ -125,7 +125,7 @@ def test_run_replaces_only_what_it_may(files):
     [
         ({"on": "bnad('price', within=1)"}, "did you mean 'band'?"),
         ({"on": "equal('cost')"}, "left has no column 'cost'"),
-        ({"window": "interval('5s', '1s', time='ts')"}, "are integers, but the window's 5s has a unit"),
+        ({"window": "interval('5s', '1s', time='ts')"}, "integers have no unit, but the window's 5s has one"),
         ({"window": "5"}, "5 is not a window"),
     ],
 )

@@ -91,7 +91,6 @@ def test_duckdb_relations_and_results() -> None:
         pa.chunked_array([[1, 2]]),
         pl.Series([1]),
         {"a": [1], "b": [1, 2]},
-        {"a": 1},
         {"a": np.zeros((2, 2))},
         pd.DataFrame({"a": [1, "x"]}),
         Struct(pa.array([1])),
@@ -102,6 +101,72 @@ def test_duckdb_relations_and_results() -> None:
 def test_anything_else_is_refused(data: Any) -> None:
     with pytest.raises(SchemaError, match=r"(?s)left is a .*expected a pyarrow Table"):
         to_table(data, "left")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["abc", np.str_("ab"), b"abc", bytearray(b"ab"), 1, 2.5, None, np.float64(3), pa.scalar(1), {"x": 1},
+     pd.Timestamp(0), Decimal(1)],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_single_value_is_not_a_column(value: Any) -> None:
+    says = f"left column 'b' is {value!r}, a single value; expected a list or an array, such as [{value!r}]"
+    with pytest.raises(SchemaError) as error:
+        to_table({"a": [1], "b": value}, "left")
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2], (1, 2), range(1, 3), np.array([1, 2]), pd.Series([1, 2]), pl.Series([1, 2]), pa.array([1, 2]),
+     pa.chunked_array([[1], [2]]), iter([1, 2])],
+    ids=lambda values: f"{type(values).__module__}.{type(values).__name__}",
+)  # fmt: skip
+def test_columns_in_any_form(values: Any) -> None:
+    assert to_table({"a": values}).to_pydict() == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [[], (), pd.DataFrame(), pl.DataFrame(), pa.table({})],
+    ids=lambda empty: f"{type(empty).__module__}.{type(empty).__name__}",
+)
+def test_a_batch_without_rows_and_columns_is_empty(empty: Any) -> None:
+    side = fixed([("a", pa.int8()), ("b", pa.string())])
+    assert side.check(empty).equals(side.schema.empty_table())
+    assert Side("left", needs={"a": "equal('a') names it"}).check(empty).num_columns == 0
+    rows = {"a": [1], "ts": [1]}
+    for known in (False, True):
+        join = sj.WindowJoin(sj.equal("a"), sj.within(5, time="ts"))
+        if known:
+            join.push(left=rows)
+        assert join.push(left=empty).num_rows == 0
+        assert join.push(arrivals=empty).num_rows == 0
+        join.push(left=rows)
+        assert join.push(right=rows).num_rows == 1 + known
+    with pytest.raises(SchemaError, match="left has no column 'a'; it has none"):
+        Side("left", needs={"a": "equal('a') names it"}).check(pd.DataFrame(index=[1, 2]))
+
+
+def test_a_wide_table_is_not_listed_whole() -> None:
+    wide = {f"c{i:03}": [i] for i in range(300)}
+    shown = ", ".join(f"'c{i:03}'" for i in range(12)) + " and 288 more"
+    join = sj.WindowJoin(sj.equal("c290x"), 5)
+    for call in (
+        lambda: join.push(left=wide),
+        lambda: sj.WindowJoin(sj.equal("c290x"), 5, schemas=(pa.table(wide).schema,) * 2),
+    ):
+        with pytest.raises(SchemaError) as error:
+            call()
+        assert f"left has no column 'c290x'; it has {shown}; equal('c290x')" in str(error.value)
+        assert str(error.value).endswith("; did you mean 'c290'?")
+    with pytest.raises(SchemaError, match=rf"they have {shown}, name it"):
+        join.push(arrivals=wide)
+    with pytest.raises(SchemaError, match=rf"new column 'c'; the first batch had {shown}, leave it out"):
+        Side("left", pa.table(wide).schema).check(wide | {"c": [1]})
+    schema = pa.table(wide).schema
+    with pytest.raises(SchemaError, match=rf"neither side has; left has {shown}, right has {shown}"):
+        split_arrivals(pa.table({"side": [0], "x": [1]}), "side", schema, schema)
 
 
 def test_refusals_help() -> None:
@@ -124,16 +189,16 @@ def test_lists_of_dicts_have_the_columns_of_all_their_rows() -> None:
     side = fixed([("a", pa.int8()), ("b", pa.string())])
     assert side.check([{"a": 1, "b": "x"}]).schema == side.schema
     assert side.check([]).schema == side.schema
-    assert Side("left", needs=["a"]).check([]).num_columns == 0
     with pytest.raises(SchemaError, match="left has no column 'a'; it has none"):
         sj.join([], {"a": [1]}, sj.equal("a"))
 
 
 def test_the_first_batch_must_have_the_columns_that_are_read() -> None:
-    side = Side("left", needs=["price", "ts"])
-    with pytest.raises(
-        SchemaError, match=r"left has no column 'price'; it has 'prcie', 'ts'; did you mean 'prcie'\?"
-    ):
+    side = Side("left", needs={"price": "equal('price') names it", "ts": "within(1, time='ts') names it"})
+    says = (
+        r"left has no column 'price'; it has 'prcie', 'ts'; equal\('price'\) names it; did you mean 'prcie'\?"
+    )
+    with pytest.raises(SchemaError, match=says):
         side.check({"prcie": [1.0], "ts": [1]})
     assert side.check({"ts": [1], "other": [2], "price": [1.0]}).column_names == ["ts", "other", "price"]
 
@@ -143,7 +208,7 @@ def test_a_column_in_the_index_of_a_frame_is_named(index: Any) -> None:
     frame = pd.DataFrame({"ts": [1], "other": [2], "price": [1.0]}).set_index(index)
     says = r"has no column 'ts'; it has .*'price'.*; 'ts' is the index of the DataFrame, call reset_index\(\)"
     with pytest.raises(SchemaError, match=says):
-        Side("left", needs=["price", "ts"]).check(frame)
+        Side("left", needs={"price": "a names it", "ts": "b names it"}).check(frame)
     with pytest.raises(SchemaError, match=says):
         fixed([("price", pa.float64()), ("ts", pa.int64())]).check(frame)
 
@@ -404,7 +469,7 @@ def test_unclear_columns_are_refused() -> None:
     with pytest.raises(SchemaError, match="arrivals has two columns 'side'"):
         split_arrivals(twice, "side")
     left, right = pa.schema([("a", pa.int8())]), pa.schema([("b", pa.int8())])
-    with pytest.raises(SchemaError, match="column 'c' that neither side has; left has a, right has b"):
+    with pytest.raises(SchemaError, match="column 'c' that neither side has; left has 'a', right has 'b'"):
         split_arrivals(pa.table({"side": [0], "a": [1], "b": [1], "c": [1]}), "side", left, right)
 
 

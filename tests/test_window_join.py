@@ -277,6 +277,50 @@ def test_a_bound_that_only_the_wider_side_can_hold():
     assert join.push(left={"k": pa.array([2.0], pa.float64())}).num_rows == 1
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("on", "window", "rows", "says"),
+    [
+        (sj.less("k"), 5, {"k": ["a"]}, "less on {} column 'k' (string): text and binary have no order"),
+        (sj.equal("k"), 5, {"k": [[1]]}, "{} column 'k' (list<item: int64>) cannot be compared"),
+        (
+            sj.equal("k"), sj.within("5s", time="ts"), {"k": [1], "ts": [1]},
+            "{} column 'ts' (int64): integers have no unit, but the window's 5s has one",
+        ),
+    ],
+)  # fmt: skip
+def test_errors_name_the_column_that_was_pushed(side, on, window, rows, says):
+    join = sj.WindowJoin(on, window)
+    with pytest.raises(sj.SchemaError) as error:
+        join.push(**{side: rows})
+    assert says.format(side) in str(error.value)
+    assert {"left": "right", "right": "left"}[side] not in str(error.value)
+
+
+def test_a_self_join_has_one_column():
+    join = sj.WindowJoin(sj.less("k"), 5, self_join=True)
+    with pytest.raises(sj.SchemaError, match=r"less on left column 'k' \(string\): text"):
+        join.push({"k": ["a"]})
+    with pytest.raises(sj.SchemaError, match=r"it has 'q'; less\('k'\) names it$"):
+        join.push({"q": ["a"]})
+
+
+def test_an_error_about_a_missing_column_says_who_names_it():
+    join = sj.WindowJoin(sj.equal("id") & sj.band("x", "y", within=1), sj.within(5, time="ts"))
+    join.push(left={"id": [1], "x": [1], "ts": [1]})
+    for rows, says in [
+        ({"uid": [1], "y": [1], "ts": [1]}, "right has no column 'id'; it has 'uid', 'y', 'ts'; "
+         "equal('id') names it for both sides; did you mean 'uid'?"),
+        ({"id": [1], "x": [1], "ts": [1]}, "right has no column 'y'; it has 'id', 'x', 'ts'; "
+         "band('x', 'y', within=1) names it"),
+        ({"id": [1], "y": [1], "t": [1]}, "right has no column 'ts'; it has 'id', 'y', 't'; "
+         "within(5, time='ts') names it for both sides; did you mean 't'?"),
+    ]:  # fmt: skip
+        with pytest.raises(sj.SchemaError) as error:
+            join.push(right=rows)
+        assert str(error.value) == says
+
+
 # --- What it shows of itself ---
 
 

@@ -1,6 +1,6 @@
 """What can go wrong, as exceptions: every error of slidejoin is an :class:`Error`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -47,5 +47,28 @@ def suggestion(given: Any, known: Iterable[str]) -> str:
     >>> suggestion("prcie", ["ts", "price"])
     "; did you mean 'price'?"
     """
-    close = get_close_matches(given, list(known), 1) if isinstance(given, str) else []
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if not isinstance(given, str):
+        return ""
+    lower = {name.lower(): name for name in known}
+    close = get_close_matches(given.lower(), lower, 1) or [
+        name for name in lower if given and name.startswith(given.lower())
+    ]
+    return f"; did you mean {lower[close[0]]!r}?" if close else ""
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names in a message: the first ones, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["ts", "price", "shares"], most=2)
+    "'ts', 'price' and 1 more"
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more or "none"
+
+
+def missing_column(owner: str, name: str, names: Sequence[str], origin: str = "") -> SchemaError:
+    """The error about a column that a table does not have; ``origin`` says what names it."""
+    what = f"{owner} has no column {name!r}; it has {listed(names)}"
+    return SchemaError(f"{what}{'; ' * bool(origin)}{origin}{suggestion(name, names)}")

@@ -353,7 +353,7 @@ class LiveJoin:
         def guessed(wide: bool) -> BoundSpec:
             guess = self._guess(known, side, wide)
             left, right = (known, guess) if side == 0 else (guess, known)
-            return bind(self.spec, left, right, unit)
+            return bind(self.spec, left, right, unit, known=side)
 
         try:
             return guessed(False)

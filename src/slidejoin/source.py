@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.errors import SchemaError, suggestion
+from slidejoin.errors import SchemaError, listed, missing_column, suggestion
 
 EXPECTED = (
     "expected a pyarrow Table or RecordBatch, a pandas or Polars DataFrame, a DuckDB relation, a dict of "
@@ -53,12 +53,16 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
     try:
         if pandas is not None and isinstance(data, pandas.DataFrame):
             _unique([str(column) for column in data.columns], name)
+            if not len(data.columns):  # Arrow would drop the rows of a frame that has an index only
+                return pa.table({"": pa.nulls(len(data))}).select([])
             return pa.Table.from_pandas(data, preserve_index=False)
         if isinstance(data, pa.RecordBatchReader):
             return data.read_all()
         if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
             return pa.table(data)
         if isinstance(data, Mapping):
+            for column, values in data.items():
+                _refuse_single(f"{name} column {str(column)!r}", values)
             return pa.table({str(column): values for column, values in data.items()})
         if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
             columns = dict.fromkeys(column for row in data for column in row)
@@ -73,6 +77,16 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
         raise SchemaError(f"{name} is a {kind} that is not a table ({error}); {EXPECTED}") from error
     hint = "; call .collect() on it" if type(data).__name__ == "LazyFrame" else ""
     raise SchemaError(f"{name} is a {type(data).__qualname__}{hint}; {EXPECTED}")
+
+
+def _refuse_single(what: str, values: Any) -> None:
+    """Refuse one value in the place of a column: a text would be read as a column of letters."""
+    columns = ("__iter__", "__arrow_c_array__", "__arrow_c_stream__")
+    single = isinstance(values, str | bytes | bytearray | Mapping)
+    if single or not any(hasattr(values, method) for method in columns):
+        raise SchemaError(
+            f"{what} is {values!r}, a single value; expected a list or an array, such as [{values!r}]"
+        )
 
 
 class Side:
@@ -98,8 +112,8 @@ class Side:
         What errors call it, such as ``"left"``.
     schema : pyarrow.Schema, optional
         The columns, where they are known before the first batch.
-    needs : sequence of str
-        Columns that the join reads: the first batch must have them.
+    needs : mapping of str to str
+        Columns that the join reads, which the first batch must have, and what names each, for errors.
 
     Examples
     --------
@@ -111,9 +125,11 @@ class Side:
     name: string
     """
 
-    def __init__(self, name: str, schema: pa.Schema | None = None, needs: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, schema: pa.Schema | None = None, needs: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
-        self._needs = needs
+        self._needs = needs or {}
         self.schema: pa.Schema | None = None
         if schema is not None:
             self.fix(schema)
@@ -128,10 +144,10 @@ class Side:
         table = to_table(data, self.name)
         if self.schema is not None and (schema := table.schema).equals(self.schema) and not schema.metadata:
             return table
-        if isinstance(data, list) and not data:  # no rows, and no names of columns
+        if not (isinstance(data, Mapping) or table.num_columns or table.num_rows):  # [], an empty DataFrame
             return table if self.schema is None else self.schema.empty_table()
         _unique(table.column_names, self.name)
-        self._has(self._needs if self.schema is None else self.schema.names, table.column_names, data)
+        self._has(list(self._needs) if self.schema is None else self.schema.names, table.column_names, data)
         expected = _normal(table.schema) if self.schema is None else self.schema
         columns = [self._fit(table.column(field.name), field) for field in expected]
         if not columns:
@@ -148,20 +164,16 @@ class Side:
         """Check the names of a batch: all that are needed of the first one, the same in every later one."""
         for column in expected:
             if column not in given:
-                first = "" if self.schema is None else ", expected the columns of the first batch"
+                origin = "the first batch had it" if self.schema else self._needs[column]
                 index = getattr(data, "index", None)  # of a pandas DataFrame
-                hint = suggestion(column, given)
                 if column in getattr(index, "names", ()):
-                    hint = f"; {column!r} is the index of the DataFrame, call reset_index()"
-                raise SchemaError(
-                    f"{self.name} has no column {column!r}; it has "
-                    f"{', '.join(map(repr, given)) or 'none'}{first}{hint}"
-                )
+                    origin = f"{column!r} is the index of the DataFrame, call reset_index()"
+                raise missing_column(self.name, column, given, origin)
         extra = [column for column in given if column not in expected]
         if extra and self.schema is not None:
             raise SchemaError(
                 f"{self.name} has a new column {extra[0]!r}; the first batch had "
-                f"{', '.join(map(repr, expected)) or 'none'}, leave it out"
+                f"{listed(expected)}, leave it out"
             )
 
     def _fit(self, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -224,10 +236,12 @@ def split_arrivals(
     (array([0, 1], dtype=uint8), [{'x': 1}], [{'x': 2}])
     """
     _unique(table.column_names, "arrivals")
+    if not table.num_columns and not table.num_rows:
+        return np.zeros(0, np.uint8), table, table
     if side_column not in table.column_names:
         raise SchemaError(
             f"arrivals have no column {side_column!r} that tells the side; "
-            f"they have {', '.join(map(repr, table.column_names)) or 'none'}"
+            f"they have {listed(table.column_names)}"
             f"{suggestion(side_column, table.column_names) or ', name it by side='}"
         )
     sides = _sides(table.column(side_column), side_column)
@@ -236,8 +250,8 @@ def split_arrivals(
     for column in others:
         if column not in wanted[0] and column not in wanted[1]:
             raise SchemaError(
-                f"arrivals have a column {column!r} that neither side has; left has "
-                f"{', '.join(wanted[0])}, right has {', '.join(wanted[1])}"
+                f"arrivals have a column {column!r} that neither side has; left has {listed(wanted[0])}, "
+                f"right has {listed(wanted[1])}"
             )
     # A column that arrivals do not have is left out here, so that the check of its side reports it.
     tables = [table.select([name for name in names if name in others]) for names in wanted]

@@ -58,10 +58,15 @@ class JoinSpec:
         parts += ["self_join=True"] if self.self_join else []
         return ", ".join(parts)
 
-    def columns(self, side: int) -> tuple[str, ...]:
-        """Names of the columns of a side that the join reads."""
-        keys = ((conjunct.left, conjunct.right)[side] for conjunct in self.on.conjuncts)
-        return (*keys, *([self.time[side]] if self.time else []))
+    def columns(self, side: int) -> dict[str, str]:
+        """The columns of a side that the join reads, each with what names it, for messages."""
+        names = [((conjunct.left, conjunct.right), repr(conjunct)) for conjunct in self.on.conjuncts]
+        names += [(self.time, repr(self.window))] if self.time else []
+        columns: dict[str, str] = {}
+        for pair, origin in names:
+            both = " for both sides" if pair[0] == pair[1] and not self.self_join else ""
+            columns.setdefault(pair[side], f"{origin} names it{both}")
+        return columns
 
     @property
     def time(self) -> tuple[str, str] | None:

@@ -124,10 +124,13 @@ class BoundSpec:
     time: BoundTime | None
 
 
-def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema, unit: str | None = None) -> BoundSpec:
+def bind(
+    spec: JoinSpec, left: pa.Schema, right: pa.Schema, unit: str | None = None, known: int | None = None
+) -> BoundSpec:
     """Bind a join to the columns of two schemas; raises SchemaError if they do not fit.
 
-    Times are counted in a unit that is not coarser than ``unit``.
+    Times are counted in a unit that is not coarser than ``unit``. If the columns of one side are a guess,
+    ``known`` is the other side, which errors name.
 
     Examples
     --------
@@ -138,19 +141,21 @@ def bind(spec: JoinSpec, left: pa.Schema, right: pa.Schema, unit: str | None = N
     >>> bound.keys[0].key, bound.keys[0].ranges
     (dtype('int16'), ((('step', 1), ('none', 0)),))
     """
-    keys = tuple(
-        _bind_key(conjunct, column_type(left, 0, conjunct.left), column_type(right, 1, conjunct.right))
-        for conjunct in spec.on.conjuncts
+    if spec.self_join:
+        known = 0
+    lefts, rights = (
+        {name: column_type(schema, side, name, origin) for name, origin in spec.columns(side).items()}
+        for side, schema in enumerate((left, right))
     )
+    keys = tuple(_bind_key(each, lefts[each.left], rights[each.right], known) for each in spec.on.conjuncts)
     time = None
     if spec.time is not None:
-        types = [column_type(schema, side, spec.time[side]) for side, schema in enumerate((left, right))]
-        time = bind_time(spec.window, spec.time, types[0], types[1], unit)
+        time = bind_time(spec.window, spec.time, lefts[spec.time[0]], rights[spec.time[1]], unit, known)
     return BoundSpec(spec, keys, time)
 
 
-def _bind_key(conjunct: Conjunct, left: pa.DataType, right: pa.DataType) -> BoundKey:
-    pair = described(conjunct.left, left, conjunct.right, right)
+def _bind_key(conjunct: Conjunct, left: pa.DataType, right: pa.DataType, known: int | None) -> BoundKey:
+    pair = described((conjunct.left, conjunct.right), left, right, known)
     common = common_type(pair, left, right)
     key = key_type(common)
     verify = None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from slidejoin import _core
-from slidejoin.errors import SchemaError, suggestion
+from slidejoin.errors import SchemaError, missing_column
 from slidejoin.keys.types import decoded, family, tick
 from slidejoin.spec import KEY_TYPES
 
@@ -25,16 +25,14 @@ Mask: TypeAlias = NDArray[np.bool_] | None
 SIDES = ("left", "right")
 
 
-def column_type(schema: pa.Schema, side: int, name: str) -> pa.DataType:
-    """The type of a column, or a SchemaError that lists what there is."""
+def column_type(schema: pa.Schema, side: int, name: str, origin: str = "") -> pa.DataType:
+    """The type of a column, or a SchemaError that lists what there is and what names the column."""
     places = schema.get_all_field_indices(name)
     if len(places) == 1:
         return schema.field(places[0]).type
     if places:
         raise SchemaError(f"{SIDES[side]} column {name!r} is there {len(places)} times; rename all but one")
-    there = ", ".join(map(repr, schema.names)) or "none at all"
-    hint = suggestion(name, schema.names)
-    raise SchemaError(f"{SIDES[side]} has no column {name!r}; it has {there}{hint}")
+    raise missing_column(SIDES[side], name, schema.names, origin)
 
 
 def find(table: pa.Table, side: int, name: str, common: pa.DataType) -> pa.ChunkedArray:

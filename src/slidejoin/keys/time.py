@@ -124,9 +124,10 @@ def bind_time(
     left: pa.DataType,
     right: pa.DataType,
     unit: str | None = None,
+    known: int | None = None,
 ) -> BoundTime:
-    """Bind a window to the types of its timestamp columns, in a unit that is not coarser than ``unit``."""
-    pair = described(names[0], left, names[1], right)
+    """Bind a window to the types of its timestamp columns; see ``keys.bind`` for ``unit`` and ``known``."""
+    pair = described(names, left, right, known)
     for type_ in (left, right):
         if family(type_) not in _FAMILIES:
             raise SchemaError(
@@ -141,13 +142,13 @@ def bind_time(
         if window.timed:
             shown = format_duration(max(needed))
             raise SchemaError(
-                f"{pair} are integers, but the window's {shown} has a unit; "
-                "give whole numbers or cast the columns"
+                f"{pair}: integers have no unit, but the window's {shown} has one; "
+                "give whole numbers, or cast to timestamps"
             )
     else:
         if not window.timed:
             raise SchemaError(
-                f"{pair} have a unit, but the window's {max(needed)} is a plain number; "
+                f"{pair}: times have a unit, but the window's {max(needed)} is a plain number; "
                 f"give it a unit, such as '{max(needed)}s'"
             )
         finest = min(tick(decoded(left)), tick(decoded(right)), Fraction(NANOSECONDS[unit or "s"]))

@@ -58,9 +58,10 @@ def family(type_: pa.DataType) -> str | None:
     return None
 
 
-def described(left: str, left_type: pa.DataType, right: str, right_type: pa.DataType) -> str:
-    """Both columns of a condition, for messages."""
-    return f"left column {left!r} ({left_type}) and right column {right!r} ({right_type})"
+def described(names: tuple[str, str], left: pa.DataType, right: pa.DataType, known: int | None) -> str:
+    """Both columns of a condition, or that of the one known side, for messages."""
+    columns = f"left column {names[0]!r} ({left})", f"right column {names[1]!r} ({right})"
+    return " and ".join(columns) if known is None else columns[known]
 
 
 def common_type(pair: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
