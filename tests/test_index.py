@@ -53,6 +53,21 @@ def test_unknown_names(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("btree", "b-tree"), ("B-Tree", "b-tree"), ("bucket_tree", "bucket-tree"), ("pim", "pim-tree"),
+        ("pim_tree(merge_ratio=0.1)", "pim-tree"), ("bucket-tre(min_entries=3)", "bucket-tree"),
+        ("BI-SORT(buffer=4)", "bi-sort"), ("pim-tree(merge_rato=0.1)", "merge_ratio"),
+        ("bi-sort(buffers=4)", "buffer"),
+    ],
+)  # fmt: skip
+def test_misspelt_names(text, meant):
+    with pytest.raises(sj.SpecError) as caught:
+        parse_index(text)
+    assert str(caught.value).endswith(f"; did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("b-tree(fanout=3)", "'fanout=3' is not a parameter of b-tree, which has none"),

@@ -73,12 +73,20 @@ def test_comparisons(op):
     assert repr(made("a", "b")) == f"{op}('a', 'b')"
 
 
+def test_zero_is_a_duration_beside_durations():
+    assert band("x", lower=0, upper="5min") == band("x", lower="0s", upper="5min")
+    assert band("x", lower="-5s", upper=0) == band("x", lower="-5s", upper="0s")
+    assert bands("x", ranges=[(0, "5s"), (0, 0)]) == bands("x", ranges=[("0s", "5s"), ("0s", "0s")])
+    assert band("x", within=0) != band("x", within="0s")
+    assert Predicate.from_json(band("x", lower=0, upper="5s").to_json()) == band("x", lower=0, upper="5s")
+
+
 def test_and_concatenates():
     three = equal("a") & band("b", within=1) & less("c", "d")
     assert [part.op for part in three.conjuncts] == ["equal", "band", "less"]
     assert three == equal("a") & (band("b", within=1) & less("c", "d"))
     assert three != less("c", "d") & equal("a") & band("b", within=1)
-    with pytest.raises(TypeError):
+    with pytest.raises(SpecError, match="True is not a predicate"):
         equal("a") & True
     with pytest.raises(SpecError, match="combine predicates with &, not with 'and'"):
         bool(equal("a"))
@@ -188,22 +196,35 @@ def test_equality_and_hash_by_value():
         (lambda: band("x", within=1, lower=1), "band got within and lower or upper; give within=0.5 or"),
         (lambda: band("x", within=1, upper=1), "band got within and lower or upper"),
         (
-            lambda: band("x", lower=0, upper="5s"),
-            "band lower 0 and upper '5s' mix a plain number and a duration; give both a unit, such as '0s'",
+            lambda: band("x", lower=1, upper="5s"),
+            "band lower 1 and upper '5s' mix a plain number and a duration; give both a unit, such as '1s'",
         ),
-        (lambda: band("x", lower="-5s", upper=0), "mix a plain number and a duration"),
+        (lambda: band("x", lower="-5s", upper=2), "mix a plain number and a duration"),
         (lambda: bands("x", ranges=[]), "bands got no ranges; give at least one"),
         (lambda: bands("x", ranges=[(1, 2), (5, 3)]), "bands ranges[1] lower 5 > upper 3"),
         (lambda: bands("x", ranges=[(1, 2), 5]), "bands ranges[1] is 5; expected a pair (lower, upper)"),
         (lambda: bands("x", ranges=[(1, 2, 3)]), "expected a pair"),
         (lambda: bands("x", ranges=[(1, math.nan)]), "bands ranges[0] upper is nan"),
         (lambda: bands("x", ranges=[(1, 2), ("1s", "2s")]), "mix plain numbers and durations"),
+        (lambda: bands("x", ranges=[(0, 2), ("1s", "2s")]), "mix plain numbers and durations"),
         (lambda: bands("x", ranges="ab"), "expected pairs"),
         (lambda: bands("x", ranges=7), "expected pairs"),
         (lambda: equal(3), "equal left is 3; expected the name of a column"),
         (lambda: less("a", 3), "less right is 3; did you mean less('a', offset=3)?"),
         (lambda: equal("a", 3), "equal right is 3; expected the name of a column"),
         (lambda: band("a", 0.5), "band right is 0.5; did you mean band('a', within=0.5)?"),
+        (lambda: band("a", Decimal(1)), "did you mean band('a', within=Decimal('1'))?"),
+        (lambda: band("a", np.int8(1)), "did you mean band('a', within=np.int8(1))?"),
+        (lambda: band("a", timedelta(1)), "did you mean band('a', within=datetime.timedelta(days=1))?"),
+        (lambda: band("a", "5s"), "band right is '5s'; did you mean band('a', within='5s')?"),
+        (lambda: band("a", "b"), "band got no bound"),
+        (lambda: greater("a", np.timedelta64(1, "s")), "did you mean greater('a', offset=np.timedelta64(1,"),
+        (lambda: equal(["a", "b"]), "equal left is ['a', 'b']; expected the name of a column"),
+        (lambda: equal("a") & "b", "equal('a') & 'b'; 'b' is not a predicate, such as sj.equal('b')"),
+        (lambda: "b" & equal("a"), "'b' & equal('a'); 'b' is not a predicate, such as sj.equal('b')"),
+        (lambda: equal("a") & 5, "equal('a') & 5; 5 is not a predicate, such as sj.band("),
+        (lambda: equal("a") & None, "equal('a') & None; None is not a predicate"),
+        (lambda: "b" | equal("a"), "conditions are joined by & only"),
         (lambda: band(None, within=1), "band left is None; expected the name of a column"),
     ],
 )

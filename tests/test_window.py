@@ -28,6 +28,15 @@ def test_interval():
     assert interval(timedelta(seconds=5), np.timedelta64(1, "s")).before == 5 * 10**9
 
 
+def test_zero_is_a_duration_beside_durations():
+    assert interval(0, "5min", time="ts") == interval("0s", "5min", time="ts")
+    assert interval("5s", 0, lateness=0) == interval("5s", "0s", lateness="0s")
+    assert interval(0, 0, lateness="1s") == interval("0s", "0s", lateness="1s")
+    assert not interval(0, 0).timed
+    assert not interval(0, 5, lateness=0).timed
+    assert repr(interval(0, "5s")) == "interval('0s', '5s')"
+
+
 def test_either_bound_may_be_negative():
     assert interval(-1, 5).before == -1
     assert interval("5s", "-1s").after == -(10**9)
@@ -62,7 +71,8 @@ def test_nothing_of_a_duration_is_lost():
         (lambda: interval(-5, 4), "interval before=-5, after=4 is empty: -before is above after"),
         (lambda: interval("1s", "-2s"), "interval before='1s', after='-2s' is empty"),
         (lambda: interval(5, "1s"), "interval before 5 is a plain number while another part has a unit"),
-        (lambda: interval("5s", 0), "interval after 0 is a plain number"),
+        (lambda: interval("5s", 3), "interval after 3 is a plain number"),
+        (lambda: interval(0, "5s", lateness=3), "interval lateness 3 is a plain number"),
         (lambda: interval("5s", "1s", lateness=2), "interval lateness 2 is a plain number"),
         (lambda: interval(5, 1, lateness="2s"), "give all of them units, such as '5s', or none"),
         (lambda: interval(5, 1, lateness=-1), "lateness -1 is negative; expected 0 or more"),

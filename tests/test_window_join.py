@@ -297,6 +297,31 @@ def test_errors_name_the_column_that_was_pushed(side, on, window, rows, says):
     assert {"left": "right", "right": "left"}[side] not in str(error.value)
 
 
+@pytest.mark.parametrize("type_", [pa.timestamp("ms"), pa.date32(), pa.int64()], ids=str)
+def test_zero_needs_no_unit(type_):
+    rows = pa.table({"t": pa.array([1, 2], pa.int32()).cast(type_) if type_ == pa.date32() else
+                     pa.array([1, 2], pa.int64()).cast(type_)})  # fmt: skip
+    for on, window in [
+        (sj.band("t", within=0), 5),
+        (sj.equal("t"), sj.interval(0, 0, time="t")),
+        (sj.bands("t", ranges=[(0, 0)]), sj.interval(0, 0, time="t", lateness=0)),
+    ]:
+        join = sj.WindowJoin(on, window)
+        join.push(left=rows)
+        assert join.push(right=rows).num_rows == 2
+
+
+def test_advance_to_an_earlier_time_changes_nothing():
+    join = sj.WindowJoin(sj.equal("k"), sj.interval(5, 5, time="ts"), "left")
+    join.push(left={"k": [1], "ts": [100]})
+    join.push(right={"k": [2], "ts": [100]})
+    assert join.advance(120).num_rows == 1
+    before = join.stats
+    for side in (None, "left", "right"):
+        assert join.advance(110, side).num_rows == 0
+        assert join.stats == before
+
+
 def test_a_self_join_has_one_column():
     join = sj.WindowJoin(sj.less("k"), 5, self_join=True)
     with pytest.raises(sj.SchemaError, match=r"less on left column 'k' \(string\): text"):
@@ -327,6 +352,8 @@ def test_an_error_about_a_missing_column_says_who_names_it():
 def test_the_repr_names_the_join_type_and_durations():
     join = sj.WindowJoin(sj.band("x", within=1), sj.within("10s", time="ts"), "left")
     assert repr(join) == "WindowJoin(band('x', within=1), within('10s', time='ts'), how='left')"
+    join = sj.WindowJoin(sj.equal("x"), 5, order="full", suffixes=("_l", "_r"))
+    assert repr(join) == ("WindowJoin(equal('x'), rows(5), how='inner', order='full', suffixes=('_l', '_r'))")
     join = sj.WindowJoin(sj.equal("x"), 5, index="b-tree", self_join=True)
     assert repr(join) == "WindowJoin(equal('x'), rows(5), how='inner', index='b-tree', self_join=True)"
 

@@ -51,7 +51,9 @@ def parse_index(text: str) -> tuple[str, dict[str, int | float]]:
     names = [*PARAMETERS, "auto"]
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None or form[1] not in names:
-        raise SpecError(f"index={text!r}; expected one of {', '.join(names)}{suggestion(text, names)}")
+        raise SpecError(
+            f"index={text!r}; expected one of {', '.join(names)}{suggestion(str(text).split('(')[0], names)}"
+        )
     name, given = form[1], form[2]
     parameters = {parameter.name: parameter for parameter in PARAMETERS.get(name, ())}
     options: dict[str, int | float] = {}
@@ -59,7 +61,10 @@ def parse_index(text: str) -> tuple[str, dict[str, int | float]]:
         option, equals, value = (piece.strip() for piece in part.partition("="))
         if option not in parameters or not equals:
             known = ", ".join(parameters) or "none"
-            raise SpecError(f"index={text!r}: {part!r} is not a parameter of {name}, which has {known}")
+            meant = suggestion(option, parameters)
+            raise SpecError(
+                f"index={text!r}: {part!r} is not a parameter of {name}, which has {known}{meant}"
+            )
         if option in options:
             raise SpecError(f"index={text!r}: {option} is given twice")
         options[option] = _value(text, parameters[option], value)

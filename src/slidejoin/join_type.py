@@ -77,5 +77,8 @@ def join_type(how: Any) -> JoinType:
     (1,)
     """
     if not isinstance(how, str) or how not in JOIN_TYPES:
-        raise SpecError(f"how={how!r}; expected one of {', '.join(JOIN_TYPES)}{suggestion(how, JOIN_TYPES)}")
+        meant = str(how).lower().replace("outer", "").strip("_ ") or "full"
+        raise SpecError(
+            f"how={how!r}; expected one of {', '.join(JOIN_TYPES)}{suggestion(meant, JOIN_TYPES)}"
+        )
     return JOIN_TYPES[how]

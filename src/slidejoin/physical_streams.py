@@ -201,7 +201,7 @@ class PhysicalStreams:
         (left, left_type), (right, right_type) = known[0], known[-1]
         window = self._live.spec.window
         if not window.uses_time:  # it has no duration, so any will do
-            window = interval(0, 0) if pa.types.is_integer(left_type) else interval("0s", "0s")
+            window = interval(0, 0)
         return bind_time(window, (left, right), left_type, right_type)
 
     def _shown(self, number: int) -> object:

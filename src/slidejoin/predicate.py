@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from slidejoin.errors import SpecError
-from slidejoin.window import format_duration, parse_duration
+from slidejoin.window import format_duration, mixes_units, parse_duration
 
 Bound: TypeAlias = int | float | Fraction | Decimal | str | timedelta | np.timedelta64
 
@@ -85,11 +85,16 @@ class Predicate:
 
     def __and__(self, other: object) -> "Predicate":
         if not isinstance(other, Predicate):
-            return NotImplemented
+            raise SpecError(f"{self} & {other!r}; {other!r} is not a predicate, such as {example(other)}")
         return Predicate(self.conjuncts + other.conjuncts)
+
+    def __rand__(self, other: object) -> "Predicate":
+        raise SpecError(f"{other!r} & {self}; {other!r} is not a predicate, such as {example(other)}")
 
     def __or__(self, other: object) -> "Predicate":
         raise SpecError("conditions are joined by & only; a union of bands is bands(..., ranges=[...])")
+
+    __ror__ = __or__
 
     def __invert__(self) -> "Predicate":
         raise SpecError("a condition has no ~; use not_equal, or the comparison the other way round")
@@ -120,6 +125,14 @@ class Predicate:
         except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
             raise SpecError(f"{data!r} is not the JSON form of a predicate: {error}") from None
         return cls(tuple(conjuncts))
+
+
+def example(given: Any) -> str:
+    """A predicate as users write it: what was probably meant by something else, or any one."""
+    parts = [given] if isinstance(given, str) else given
+    if isinstance(parts, list | tuple) and parts and all(isinstance(part, str | Predicate) for part in parts):
+        return " & ".join(f"sj.equal({part!r})" if isinstance(part, str) else f"sj.{part}" for part in parts)
+    return "sj.band('price', within=0.5)"
 
 
 def band(
@@ -169,7 +182,13 @@ def band(
     elif upper is not None:
         high, timed = _exact("band upper", upper)
     else:
-        raise SpecError("band got no bound; give within=..., lower=..., upper=... or both of them")
+        try:
+            parse_duration(right)  # type: ignore[arg-type]
+        except SpecError:
+            raise SpecError(
+                "band got no bound; give within=..., lower=..., upper=... or both of them"
+            ) from None
+        raise _meant("band", left, right, "within")
     return _predicate("band", left, right, ((low, high),), timed)
 
 
@@ -191,18 +210,18 @@ def bands(left: str, right: str | None = None, *, ranges: Iterable[tuple[Bound, 
     """
     if isinstance(ranges, str) or not isinstance(ranges, Iterable):
         raise SpecError(f"bands ranges is {ranges!r}; expected pairs, such as [(-5, 5), (20, 35)]")
-    exact, units = [], set()
+    exact, units = [], []
     for number, pair in enumerate(ranges):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise SpecError(f"bands ranges[{number}] is {pair!r}; expected a pair (lower, upper)")
         low, high, timed = _range(f"bands ranges[{number}]", *pair)
         exact.append((low, high))
-        units.add(timed)
+        units += [(low, timed), (high, timed)]
     if not exact:
         raise SpecError("bands got no ranges; give at least one, such as ranges=[(-5, 5)]")
-    if len(units) > 1:
+    if mixes_units(units):
         raise SpecError("bands ranges mix plain numbers and durations; give all of them units, or none")
-    return _predicate("bands", left, right, tuple(exact), units.pop())
+    return _predicate("bands", left, right, tuple(exact), any(timed for _, timed in units))
 
 
 def equal(left: str, right: str | None = None) -> Predicate:
@@ -271,8 +290,12 @@ def _comparison(op: str, left: str, right: str | None, offset: Bound) -> Predica
 
 
 def _refuse_number(op: str, left: str, right: object, option: str) -> None:
-    if isinstance(right, int | float):
-        raise SpecError(f"{op} right is {right!r}; did you mean {op}({left!r}, {option}={right!r})?")
+    if isinstance(right, int | float | Fraction | Decimal | timedelta | np.number):
+        raise _meant(op, left, right, option)
+
+
+def _meant(op: str, left: str, right: object, option: str) -> SpecError:
+    return SpecError(f"{op} right is {right!r}; did you mean {op}({left!r}, {option}={right!r})?")
 
 
 def _predicate(
@@ -291,7 +314,7 @@ def _predicate(
 
 def _range(what: str, lower: Bound, upper: Bound) -> tuple[Fraction, Fraction, bool]:
     (low, low_timed), (high, high_timed) = _exact(f"{what} lower", lower), _exact(f"{what} upper", upper)
-    if low_timed != high_timed:
+    if mixes_units([(low, low_timed), (high, high_timed)]):
         plain = upper if low_timed else lower
         raise SpecError(
             f"{what} lower {lower!r} and upper {upper!r} mix a plain number and a duration; "
@@ -299,7 +322,7 @@ def _range(what: str, lower: Bound, upper: Bound) -> tuple[Fraction, Fraction, b
         )
     if low > high:
         raise SpecError(f"{what} lower {lower} > upper {upper}; bounds are on right - left, swap them")
-    return low, high, low_timed
+    return low, high, low_timed or high_timed
 
 
 def _exact(what: str, bound: Bound) -> tuple[Fraction, bool]:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from slidejoin import window as windows
-from slidejoin.errors import SpecError
+from slidejoin.errors import SpecError, suggestion
 from slidejoin.index import check_index
 from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
-from slidejoin.predicate import Predicate
+from slidejoin.predicate import Predicate, example
 from slidejoin.window import Window, rows
 
 Number: TypeAlias = int | float | Fraction | Decimal
@@ -29,6 +29,7 @@ _INTEGERS = (f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32,
 KEY_TYPES = (*_INTEGERS, "float32", "float64")
 
 ORDERS = ("none", "arrival", "full")
+SUFFIXES = ("", "_right")
 
 # Live tuples of one side that the core can address.
 MAX_LIVE = 2**31 - 2**20
@@ -55,6 +56,8 @@ class JoinSpec:
     def __str__(self) -> str:
         parts = [repr(self.on), repr(self.window), f"how={self.how!r}"]
         parts += [f"index={self.index!r}"] if self.index != "auto" else []
+        parts += [f"order={self.order!r}"] if self.order != "arrival" else []
+        parts += [f"suffixes={self.suffixes!r}"] if self.suffixes != SUFFIXES else []
         parts += ["self_join=True"] if self.self_join else []
         return ", ".join(parts)
 
@@ -129,7 +132,7 @@ def join_spec(
     index: str = "auto",
     workers: int = 1,
     order: str = "arrival",
-    suffixes: tuple[str, str] = ("", "_right"),
+    suffixes: tuple[str, str] = SUFFIXES,
     self_join: bool = False,
 ) -> JoinSpec:
     """Check the arguments of a WindowJoin and bring them into one form.
@@ -141,8 +144,7 @@ def join_spec(
     rows(1000)
     """
     if not isinstance(on, Predicate):
-        example = f"sj.equal({on!r})" if isinstance(on, str) else "sj.band('price', within=0.5)"
-        raise SpecError(f"on={on!r}; expected a predicate, such as {example}")
+        raise SpecError(f"on={on!r}; expected a predicate, such as {example(on)}")
     checked = check_window(window)
     if checked.uses_time and checked.time is None:
         raise SpecError("the window does not name its timestamps; add time='column'")
@@ -151,7 +153,7 @@ def join_spec(
         raise SpecError(f"how={how!r} in a self-join, which has one stream; use 'inner'")
     check_index(index)
     if order not in ORDERS:
-        raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}")
+        raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}{suggestion(order, ORDERS)}")
     if isinstance(workers, bool) or workers != 1:
         raise SpecError(f"workers={workers!r}; WindowJoin runs on one thread for now, use workers=1")
     _check_flag(self_join)

@@ -10,7 +10,7 @@ and a function in :data:`MAKERS`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
@@ -309,7 +309,7 @@ def interval(
     ----------
     before, after : int, str or timedelta
         How much earlier and how much later than its left tuple a right tuple may be. Whole numbers for
-        integer timestamps; texts such as ``"10s"`` or timedeltas for timestamps with a unit. Either may be
+        integer timestamps; texts such as ``"10s"``, timedeltas or 0 for timestamps with a unit. Either may be
         negative: ``interval("-1s", "5s")`` takes right tuples from 1 to 5 seconds later.
     time : str or (str, str), optional
         Name of the timestamp column, or of the left and the right one.
@@ -335,8 +335,8 @@ def interval(
     for name, duration in given.items():
         amounts[name], timed[name] = _whole(name, duration)
         _check_fits(f"interval {name} {duration!r}", amounts[name], timed[name])
-    if len(set(timed.values())) > 1:
-        plain = next(name for name in given if not timed[name])
+    if mixes_units(zip(amounts.values(), timed.values(), strict=True)):
+        plain = next(name for name in given if amounts[name] and not timed[name])
         raise SpecError(
             f"interval {plain} {given[plain]!r} is a plain number while another part has a unit; give all of "
             f"them units, such as '{given[plain]}s', or none"
@@ -353,7 +353,7 @@ def interval(
     return Interval(
         before=amounts["before"],
         after=amounts["after"],
-        timed=timed["before"],
+        timed=any(timed.values()),
         time=_check_time(time),
         lateness=amounts.get("lateness"),
         late=late,
@@ -403,6 +403,11 @@ def parse_duration(duration: Duration) -> tuple[Fraction, bool]:
             "expected an int, a text such as '10s' or a timedelta"
         )
     return Fraction(int(duration)), False
+
+
+def mixes_units(amounts: Iterable[tuple[int | Fraction, bool]]) -> bool:
+    """Whether some of these amounts are durations and others plain numbers; a plain 0 is either."""
+    return len({timed for amount, timed in amounts if amount or timed}) > 1
 
 
 def format_duration(nanoseconds: int | Fraction) -> str:

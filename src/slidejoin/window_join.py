@@ -164,7 +164,8 @@ class WindowJoin(SavedJoin):
     def advance(self, to: Any, side: str | None = None) -> pa.Table:
         """Promise that no row with a timestamp before ``to`` comes any more, on one side or on both.
 
-        Moves the watermark of an ``interval`` window. Returns the rows that became final.
+        Moves the watermark of an ``interval`` window. Returns the rows that became final. The watermark never
+        moves back: a ``to`` before an earlier promise, or before what rows have shown, changes nothing.
         """
         return self._returned(self._live.collected, self._advance, to, side)
 

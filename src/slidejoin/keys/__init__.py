@@ -181,7 +181,7 @@ def _sum_ranges(conjunct: Conjunct, pair: str, common: pa.DataType, key: np.dtyp
             f"{conjunct.op} on {pair}: booleans have no distance; use equal, or less without an offset"
         )
     sample = next(bound for bound in reversed(conjunct.ranges[0]) if bound is not None)
-    if kind in TIMED and not conjunct.timed:
+    if kind in TIMED and not conjunct.timed and any(bound for pair in conjunct.ranges for bound in pair):
         raise SchemaError(
             f"{conjunct.op} on {pair}: the bound {sample} is a plain number; "
             f"give it a unit, such as '{sample}{'d' if kind == 'date' else 's'}'"

@@ -146,7 +146,7 @@ def bind_time(
                 "give whole numbers, or cast to timestamps"
             )
     else:
-        if not window.timed:
+        if not window.timed and any(needed):
             raise SchemaError(
                 f"{pair}: times have a unit, but the window's {max(needed)} is a plain number; "
                 f"give it a unit, such as '{max(needed)}s'"
