@@ -43,7 +43,7 @@ class Flat {
         return reinterpret_cast<const T*>(data());
     }
     std::size_t size() const { return stop_ - start_; }
-    std::size_t bytes() const { return lender_ ? 0 : capacity_; }
+    std::size_t bytes() const { return capacity_; }
 
     // Room for more bytes at the end, which the caller fills.
     std::uint8_t* extend(std::size_t count) {
@@ -58,7 +58,7 @@ class Flat {
     void drop(std::size_t count) {
         start_ += count;
         if (start_ == stop_) start_ = stop_ = 0;
-        if (lender_ || capacity_ <= 8 * size() + kSlack) return;
+        if (capacity_ <= 8 * size() + kSlack) return;
         try {
             move(2 * size() + kLeast);
         } catch (const std::bad_alloc&) {
@@ -66,11 +66,12 @@ class Flat {
         }
     }
 
-    // Reads bytes where they are, which `lender` keeps alive.
+    // Reads bytes where they are, which `lender` keeps alive. There is no room behind them: more bytes move
+    // them first.
     void borrow(const void* bytes, std::size_t size, std::shared_ptr<void> lender) {
         *this = Flat();
         data_ = static_cast<std::uint8_t*>(const_cast<void*>(bytes));
-        capacity_ = stop_ = size;
+        stop_ = size;
         lender_ = std::move(lender);
     }
 
@@ -81,7 +82,7 @@ class Flat {
     // Moves the bytes to the front, of a new block if the capacity changes.
     void move(std::size_t capacity) {
         const std::size_t used = size();
-        if (capacity == capacity_ && !lender_) {
+        if (capacity == capacity_) {
             std::memmove(data_, data_ + start_, used);
         } else {
             auto* moved = static_cast<std::uint8_t*>(std::malloc(capacity));
@@ -97,7 +98,7 @@ class Flat {
     }
 
     std::uint8_t* data_ = nullptr;
-    std::size_t capacity_ = 0;
+    std::size_t capacity_ = 0;  // 0 for borrowed bytes
     std::size_t start_ = 0;
     std::size_t stop_ = 0;
     std::shared_ptr<void> lender_;
@@ -118,6 +119,12 @@ class ArrowResult {
         array_.n_buffers = static_cast<std::int64_t>(buffers);
     }
 
+    ArrowResult(const ArrowResult&) = delete;
+    ~ArrowResult() {
+        for (ArrowArray& child : handed_)
+            if (child.release) child.release(&child);
+    }
+
     template <class T>
     T* allocate(std::size_t buffer, std::size_t count) {
         const std::size_t bytes = (std::max<std::size_t>(count * sizeof(T), 1) + 63) / 64 * 64;
@@ -134,24 +141,22 @@ class ArrowResult {
 
     // Hands everything over to whoever calls out.release.
     static void hand_over(std::unique_ptr<ArrowResult> result, ArrowArray& out) {
-        for (auto& child : result->children_) {
-            auto* own = new ArrowArray;
-            result->handed_.push_back(own);
-            hand_over(std::move(child), *own);
+        const std::size_t count = result->children_.size();
+        result->handed_.resize(count);
+        result->pointers_.resize(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            result->pointers_[i] = &result->handed_[i];
+            hand_over(std::move(result->children_[i]), result->handed_[i]);
         }
         out = result->array_;
         out.offset = 0;
-        out.n_children = static_cast<std::int64_t>(result->handed_.size());
+        out.n_children = static_cast<std::int64_t>(count);
         out.buffers = result->buffers_.data();
-        out.children = result->handed_.data();
+        out.children = result->pointers_.data();
         out.dictionary = nullptr;
         out.private_data = result.release();
         out.release = [](ArrowArray* array) {
-            std::unique_ptr<ArrowResult> owner(static_cast<ArrowResult*>(array->private_data));
-            for (ArrowArray* child : owner->handed_) {
-                if (child->release) child->release(child);
-                delete child;
-            }
+            delete static_cast<ArrowResult*>(array->private_data);
             array->release = nullptr;
         };
     }
@@ -167,7 +172,8 @@ class ArrowResult {
     std::array<const void*, 3> buffers_{};
     std::array<std::unique_ptr<std::uint8_t, Free>, 3> owned_;
     std::vector<std::unique_ptr<ArrowResult>> children_;
-    std::vector<ArrowArray*> handed_;
+    std::vector<ArrowArray> handed_;  // the children, once they are handed over
+    std::vector<ArrowArray*> pointers_;
 };
 
 // What a column stores: a positive width in bytes, bits, or bytes behind offsets of 32 or 64 bits.
@@ -226,28 +232,6 @@ class StoredColumn {
         }
         if (nullable_) validity_.drop(rows);
         if (rows == stored) forget_validity();
-    }
-
-    // Appends copies of stored rows.
-    void repeat(const std::int64_t* rows, std::size_t count) {
-        const Picks picks{rows, nullptr, count};
-        if (is_bytes()) {
-            std::vector<std::int64_t> ends(count + 1);
-            const auto total = static_cast<std::size_t>(
-                gather_offsets(offsets(), offset_count() - 1, rows, count, ends.data()));
-            std::uint8_t* room = values_.extend(total);
-            gather_bytes(offsets(), values_.data(), rows, count, room);
-            const std::int64_t base = offsets()[offset_count() - 1];
-            auto* more = reinterpret_cast<std::int64_t*>(offsets_.extend(count * sizeof(std::int64_t)));
-            for (std::size_t i = 0; i < count; ++i) more[i] = base + ends[i + 1];
-        } else {
-            std::uint8_t* room = values_.extend(count * width());
-            gather_values(picks, values_.size() / width() - count, room);
-        }
-        if (nullable_) {
-            std::uint8_t* room = validity_.extend(count);
-            for (std::size_t i = 0; i < count; ++i) room[i] = validity_.data()[rows[i]];
-        }
     }
 
     // The values at these places, or nullptr where 32-bit offsets cannot address `most` bytes.

@@ -38,19 +38,13 @@ class Rows {
             throw std::invalid_argument("a batch with other columns");
         const auto from = static_cast<std::size_t>(batch.offset);
         const auto count = static_cast<std::size_t>(batch.length);
-        whole([&] {
+        try {
             for (std::size_t i = 0; i < columns_.size(); ++i)
                 columns_[i].append(*batch.children[i], from, count, size(), lender);
-        });
-        next_ += count;
-    }
-
-    // Appends copies of the rows at these positions.
-    void repeat(const std::int64_t* positions, std::size_t count) {
-        const Chosen chosen(*this, positions, count);
-        whole([&] {
-            for (StoredColumn& column : columns_) column.repeat(chosen.picks.rows, count);
-        });
+        } catch (...) {
+            for (StoredColumn& column : columns_) column.truncate(size());
+            throw;
+        }
         next_ += count;
     }
 
@@ -124,16 +118,6 @@ class Rows {
         std::vector<std::int64_t> places;
         std::vector<std::uint8_t> flags;
     };
-
-    template <class Change>
-    void whole(Change change) {
-        try {
-            change();
-        } catch (...) {
-            for (StoredColumn& column : columns_) column.truncate(size());
-            throw;
-        }
-    }
 
     void require(bool condition, std::uint64_t first, std::uint64_t next) const {
         if (!condition)

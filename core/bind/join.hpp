@@ -304,6 +304,10 @@ class NativeJoin {
 
     static std::int64_t timestamp(const nb::object& time) {
         const Instant exact = instant_of(time);
+        if (exact > INT64_MAX)
+            raise("SchemaError",
+                  "the latest time so far does not fit 64 bits of the finer unit of this batch's times; "
+                  "cast them to a coarser unit");
         return exact < INT64_MIN ? INT64_MIN : static_cast<std::int64_t>(exact);
     }
 

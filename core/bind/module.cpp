@@ -136,8 +136,6 @@ NB_MODULE(_core, m) {
         .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t>(), "kinds"_a, "first"_a)
         .def("write", &NativeRows::write, "at"_a, "batch"_a, "borrow"_a = false)
         .def("limit", &NativeRows::limit, "first"_a, "next"_a)
-        .def("repeat", &NativeRows::repeat, "positions"_a,
-             nb::sig("def repeat(self, positions: object) -> None"))
         .def("take", &NativeRows::take, "positions"_a, "most"_a, "other"_a.none() = nb::none(),
              "others"_a.none() = nb::none(), "column"_a = nb::none(),
              nb::sig("def take(self, positions: object, most: int, other: NativeRows | None = None, "

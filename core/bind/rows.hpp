@@ -33,11 +33,6 @@ class NativeRows {
 
     void limit(std::uint64_t first, std::uint64_t next) { rows_.limit(first, next); }
 
-    void repeat(const nb::handle& positions) {
-        const auto [data, count] = numbers(positions);
-        rows_.repeat(data, count);
-    }
-
     // The address of an ArrowArray that holds the columns of the rows at these positions, and those of
     // `other` rows behind them, or a single column; None where a column has too many bytes for its offsets.
     // It is there until the next take.

@@ -1,5 +1,6 @@
 // Memory that runs out, at every allocation in turn: a structure can still be destroyed without a leak, and a
 // join says that it is broken or goes on and is right.
+#include "../columns.hpp"
 #include "../target.hpp"
 #include "failing_allocator.hpp"
 #include "testing.hpp"
@@ -109,6 +110,34 @@ TEST(memory_of_a_structure_runs_out) {
         check_structure<std::uint32_t>(kind);
         check_structure<std::uint64_t>(kind);
     }
+}
+
+TEST(memory_of_a_result_runs_out) {
+    const int failures = at_every_allocation([](std::uint64_t n) {
+        const FailingAllocations failing(n);
+        ArrowArray out{};
+        try {
+            auto result = std::make_unique<ArrowResult>(3, 1);
+            for (int i = 0; i < 3; ++i) {
+                auto column = std::make_unique<ArrowResult>(3, 2);
+                column->allocate<std::int64_t>(1, 3);
+                result->add(std::move(column));
+            }
+            ArrowResult::hand_over(std::move(result), out);
+        } catch (const std::bad_alloc&) {
+            CHECK(failing.failed());
+            CHECK(!out.release);
+            return true;
+        }
+        CHECK_EQUAL(out.n_children, 3);
+        ArrowArray moved = *out.children[1];  // a child may outlive its parent
+        out.children[1]->release = nullptr;
+        out.release(&out);
+        CHECK(!out.release);
+        moved.release(&moved);
+        return false;
+    });
+    CHECK(failures > 5);
 }
 
 // --- The whole join ---

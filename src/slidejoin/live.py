@@ -105,7 +105,8 @@ class LiveJoin:
         owed = now.owed
         if now.held and self.output is None:  # the other side never came
             owed, now = (*owed, pa.concat_tables(now.held)), now._replace(held=())
-        self.now = now._replace(owed=owed, ended="finished")
+        # A result is owed even if it is empty: finish() can be repeated until it is returned.
+        self.now = now._replace(owed=owed or (self.empty(),), ended="finished")
 
     def settle(self) -> None:
         """Complete what an interrupt left undone. Cost: nothing, as a rule."""

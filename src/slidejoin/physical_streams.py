@@ -54,6 +54,7 @@ class PhysicalStreams:
         clock = self._clock_of(self._schemas(), columns)
         order = self._rescaled(clock)
         if not order.is_open(side, name):
+            order = copy(order)  # an interrupt leaves the old one or the new one
             order.add(side, name)
         self.order, self.clock, self.columns = order, clock, columns
         self._seen.setdefault((side, name), now)

@@ -181,8 +181,7 @@ def test_every_call_survives_interrupts(window, how, by_thread):
                 join.check()
         result, interrupted = interrupter.run(join.finish)
         if interrupted:
-            with contextlib.suppress(sj.UsageError):
-                result = join.finish()
+            result = join.finish()
     results.append(result)
     expected.append(plain.finish())
     assert together(results) == together(expected)
@@ -304,9 +303,6 @@ def test_rows_that_moved_survive_an_interrupt_while_the_others_are_dropped():
 
 
 def test_held_rows_survive_an_interrupt_and_a_snapshot(monkeypatch):
-    def interrupt():
-        raise KeyboardInterrupt
-
     join = sj.WindowJoin(sj.equal("id"), sj.rows(1), how="left")
     join.push(left={"id": [1, 2, 3]})
     collected = join._live.collected
@@ -316,3 +312,89 @@ def test_held_rows_survive_an_interrupt_and_a_snapshot(monkeypatch):
     monkeypatch.setattr(join._live, "collected", collected)
     rest = sj.WindowJoin.restore(join.snapshot()).finish()
     assert sorted(rest["id"].to_pylist()) == [1, 2, 3]
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_finish_can_be_repeated_though_its_result_is_empty(how, monkeypatch):
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(1), how=how)
+    join.push(left={"id": [1]})
+    join.push(right={"id": [1]})
+    with monkeypatch.context() as patch:
+        patch.setattr(join._live, "collected", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            join.finish()
+    assert join.finish().schema.names == ["id", "id_right"]
+    with pytest.raises(sj.UsageError, match="finished"):
+        join.finish()
+
+
+def test_opening_a_source_survives_an_interrupt(monkeypatch):
+    """The source is open with all that belongs to it, or it is not there."""
+    join = sj.WindowJoin(sj.equal("id"), sj.rows(5))
+    join.source("left", "a", time="ts")
+    order = type(join._sources.order)
+    add = order.add
+
+    def interrupted(*arguments):
+        add(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(order, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            join.source("right", "b", time="ts")
+    assert [source.name for source in join.sources] == ["a"]
+    assert join.source("left", "a").push({"id": [1], "ts": [1]}).num_rows == 0
+    assert join.source("right", "b", time="ts").push({"id": [1], "ts": [1]}).num_rows == 0
+    assert join.finish().num_rows == 1
+
+
+def interrupted_at(count, function, call):
+    """Make a call and interrupt it at a line of a function, the last one excepted; whether it had so many."""
+    code = function.__code__
+    last = max(line for _, _, line in code.co_lines() if line)
+
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_code is not code:
+            return None
+        if event == "line" and frame.f_lineno != last:
+            count -= 1
+            if count < 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_ranges_survive_an_interrupt_at_every_line():
+    """Runs that a result refers to are there for it, also those that left the window with its batch."""
+    sides, keys = np.zeros(3000, np.uint8), np.arange(3000, dtype=np.int32)
+    probe = np.ones(2, np.uint8), np.array([7, 8], np.int32)
+    batch = [np.concatenate(arrays) for arrays in zip(probe, (sides, keys), probe, strict=True)]
+    lines = 0
+    while True:
+        join, plain = (sj.NumericJoin(2000, -(10**6), 10**6, np.int32, index="bi-sort") for _ in range(2))
+        for each in (join, plain):
+            each.count(sides, keys)
+            each.ranges(*probe)  # the core hands over each run once
+        before = join.stats["rows_left"]
+        if not interrupted_at(lines, sj.NumericJoin.ranges, lambda: join.ranges(*batch)):
+            break
+        rest = join.ranges(*batch if join.stats["rows_left"] == before else (sides[:0], keys[:0]))
+        assert pairs_of(rest) == pairs_of(plain.ranges(*batch))
+        assert pairs_of(join.ranges(*probe)) == pairs_of(plain.ranges(*probe))
+        lines += 1
+    assert lines > 5

@@ -135,3 +135,17 @@ def test_narrow_bands_of_equal_symbols_find_their_partners(within, key):
     assert found[0] == found[2]
     assert found[1] == found[3]
     assert len(found[0]) >= len(values)
+
+
+def test_a_latest_time_that_a_finer_unit_cannot_hold():
+    """Probe-only rows are not kept, but their times count: the next ones may not be earlier."""
+    join = sj.WindowJoin(sj.equal("id"), sj.within("10s", time="ts"))
+    join.push(left=rows([FAR]), store=False)
+    before = join.stats
+    with pytest.raises(sj.SchemaError, match="does not fit 64 bits"):
+        join.push(right=rows([100], NS))
+    assert join.stats == before
+    with pytest.raises(sj.OrderError):
+        join.push(right=rows([FAR - 1]))
+    assert join.push(right=rows([FAR])).num_rows == 0
+    join.check()

@@ -80,6 +80,28 @@ def test_promises_finer_than_the_unit(known, monkeypatch):
     assert (join.stats["late_right"], join.stats["rows_right"]) == (1, 1)
 
 
+FAR = 250_000_000_000  # seconds: beyond what 64 bits of nanoseconds hold
+
+
+@pytest.mark.parametrize("stored", [FAR, 60])
+def test_far_times_of_a_side_that_is_not_known_yet(stored, monkeypatch):
+    """Nothing asks for a finer unit than that of the rows."""
+    join = sj.WindowJoin(sj.equal("k"), sj.interval("3s", "3s", time="ts", lateness="0s"))
+    join.push(left=at("s", stored))
+    join = sj.WindowJoin.restore(version_1(join, None, (stored, None), [None, None], monkeypatch))
+    assert join.push(right=at("ms", 1000 * FAR)).num_rows == (stored == FAR)
+
+
+def test_promises_beside_far_times(monkeypatch):
+    """A promise is kept as exactly as the times of the rows allow."""
+    join = sj.WindowJoin(sj.equal("k"), sj.interval("3s", "3s", time="ts"))
+    join.push(left=at("s", FAR))
+    promised = f"{FAR * 10**9}"
+    join = sj.WindowJoin.restore(version_1(join, FAR, (FAR, FAR), [promised] * 2, monkeypatch))
+    join.push(right=at("us", FAR * 10**6, FAR * 10**6 + 1))
+    assert (join.stats["late_right"], join.stats["rows_right"], join.stats["matches"]) == (1, 1, 1)
+
+
 @pytest.mark.parametrize("promised", [[None], ["x", None], ["1/0", None], ["1e300000", None]])
 def test_promises_that_are_no_numbers(promised, monkeypatch):
     join = sj.WindowJoin(sj.equal("k"), sj.interval(5, 5, time="ts"))

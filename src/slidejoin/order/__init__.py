@@ -114,7 +114,7 @@ class Order:
         if key in self._sources:
             was = "exists" if self._sources[key].is_open else "existed and is finished"
             raise UsageError(f"{_called(key)} {was}; use another name")
-        self._queues[key] = Queue()
+        self._queues = self._queues | {key: Queue()}
         self._sources = dict(sorted([*self._sources.items(), (key, _Progress())]))
         self._stamp = object()
 

@@ -19,8 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.atomic_file import write_file
-from slidejoin.errors import Error, StateError, UsageError
+from slidejoin.errors import Error, SchemaError, StateError, UsageError
 from slidejoin.index import check_index
+from slidejoin.keys import BoundTime
 from slidejoin.keys.extract import SIDES
 from slidejoin.keys.types import NANOSECONDS
 from slidejoin.live import LiveJoin
@@ -247,8 +248,6 @@ def _has_bytes(data: Data) -> bool:
 def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
     """Take up the rows and the engine's state."""
     saved = head.meta["engine"]
-    if head.version == 1:
-        saved = _from_version_1(live, saved)
     rejected = _count(head.meta["unequal"])
     if rejected > _count(saved["native"]["matches"]):
         raise StateError("the snapshot contradicts itself: more rejected candidates than candidates")
@@ -273,6 +272,8 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
             kept = live.now.late
             live.now = live.now._replace(late=((late,), kept[1]) if i == 0 else (kept[0], (late,)))
         unseen.append(flags)
+    if head.version == 1:
+        saved = _from_version_1(live, saved)
     engine = live.engine_for({}, saved["unit"])
     if engine.state()["unit"] != saved["unit"]:
         raise StateError(f"the snapshot contradicts itself: its times are in {saved['unit']!r}")
@@ -292,8 +293,8 @@ def _from_version_1(live: LiveJoin, saved: dict[str, Any]) -> dict[str, Any]:
     before = live.engine_for({}).bound.time
     if before is None:
         return {"native": saved["native"], "unit": None}
-    now = before if live.complete else live.engine_for({}, before.unit and "ns").bound.time
-    assert now is not None
+    exact = saved["native"]["watermark"] is not None or promises != [None, None]
+    now = _finest(live, before) if exact and before.unit and not live.complete else before
     tick = NANOSECONDS[now.unit] if now.unit else 1
     native = scaled_state(saved["native"], now.ticks_in(before))
     if native["watermark"] is not None:
@@ -305,6 +306,21 @@ def _from_version_1(live: LiveJoin, saved: dict[str, Any]) -> dict[str, Any]:
     if not live.complete and active and None not in active:
         native["watermark"] = max(native["watermark"], min(active))
     return {"native": native, "unit": now.unit}
+
+
+def _finest(live: LiveJoin, present: BoundTime) -> BoundTime:
+    """The timestamps in the finest unit that holds those of all rows. Cost: O(rows)."""
+    for unit in ("ns", "us", "ms"):
+        engine = live.engine_for({}, unit)
+        try:
+            for side, store in enumerate(live.stores):
+                if store is not None:
+                    engine.read(side, {side: store.table()})
+        except SchemaError:
+            continue
+        assert engine.bound.time is not None
+        return engine.bound.time
+    return present
 
 
 def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.bool_]:
