@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -434,3 +435,27 @@ def test_results_from_before_the_columns_are_known_are_left_out() -> None:
     rows = [{"k": 2, "k_right": 2}, {"k": 1, "k_right": None}]
     assert sj.concat(results).to_pylist() == rows
     assert sj.concat([]).num_columns == 0
+    assert sj.concat(iter(results)).to_pylist() == rows
+
+
+A, B = pa.table({"a": [1]}), pa.table({"b": [1]})
+
+
+@pytest.mark.parametrize(
+    ("results", "error", "says"),
+    [
+        (None, sj.UsageError, "results is a NoneType; expected an iterable of tables, such as [join.push("),
+        (5, sj.UsageError, "results is a int; expected an iterable of tables"),
+        (A, sj.UsageError, "results is a Table; expected an iterable of tables"),
+        (pd.DataFrame({"a": [1]}), sj.UsageError, "results is a DataFrame; expected an iterable of tables"),
+        ("ab", sj.UsageError, "results[0] is a str; expected a pyarrow Table"),
+        ([A, None], sj.UsageError, "results[1] is a NoneType; expected a pyarrow Table"),
+        ([A, pd.DataFrame({"a": [1]})], sj.UsageError, "results[1] is a DataFrame; expected a pyarrow Table"),
+        ([pa.table({}), A, B], sj.SchemaError, "results[2] has the columns 'b: int64'; expected 'a: i"),
+        ([A, pa.table({"a": pa.array([1], pa.int8())})], sj.SchemaError, "'a: int8'; expected 'a: int64'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_concatenated(results: Any, error: Any, says: str) -> None:
+    with pytest.raises(error) as caught:
+        sj.concat(results)
+    assert says in str(caught.value)

@@ -75,6 +75,8 @@ def test_every_order(order):
         ({"index": "hash"}, "index='hash'; expected one of nested-loop, b-tree"),
         ({"order": "random"}, "order='random'; expected one of none, arrival, full"),
         ({"workers": 2}, "workers=2"),
+        ({"workers": np.ones(2)}, "workers=array([1., 1.])"),
+        ({"window": np.ones(2, int)}, "window=array([1, 1]); expected a number of rows"),
         ({"workers": True}, "workers=True"),
         ({"workers": "1"}, "workers='1'"),
         ({"suffixes": ("_x", "_x")}, "suffixes '_x' and '_x' are the same"),

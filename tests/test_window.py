@@ -87,6 +87,9 @@ def test_nothing_of_a_duration_is_lost():
         (lambda: interval(1.5, 2), "expected an int, a text such as '10s' or a timedelta"),
         (lambda: interval("0.5ns", "1s"), "before '0.5ns' is not a whole number of nanoseconds"),
         (lambda: interval(None, 1), "expected an int"),
+        (lambda: within(np.arange(3)), "has type ndarray; expected an int"),
+        (lambda: within(int), "has type type; expected an int"),
+        (lambda: rows(np.arange(3)), "expected a whole number"),
     ],
 )
 def test_a_senseless_window(make, says):

@@ -41,8 +41,8 @@ def write_file(path: str | os.PathLike[str], data: bytes, sync: bool = True, mod
     directory = os.path.dirname(target)
     temporary = os.path.join(directory, f".slidejoin-{secrets.token_hex(8)}.tmp")
     try:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        try:
+        try:  # from before the file exists, since an interrupt may come between any two calls
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
             try:
                 rest = memoryview(data)
                 while rest:  # a disk may take less than it is given

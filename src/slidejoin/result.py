@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slidejoin import _core, column_store
 from slidejoin.column_store import Keeper, keeper, native_batch, native_kind, taken_batches
-from slidejoin.errors import SchemaError
+from slidejoin.errors import SchemaError, UsageError, listed
 
 
 class RowStore:
@@ -285,6 +285,23 @@ def concat(results: Iterable[pa.Table]) -> pa.Table:
     >>> sj.concat(results).to_pylist()
     [{'id': 2, 'id_right': 2}]
     """
-    tables = list(results)
-    known = [table for table in tables if table.num_columns]
+    if hasattr(results, "columns") or not isinstance(results, Iterable):  # one table is iterable, too
+        raise UsageError(
+            f"results is a {type(results).__name__}; expected an iterable of tables, such as "
+            "[join.push(...), join.finish()]"
+        )
+    known: list[pa.Table] = []
+    for i, table in enumerate(results):
+        if not isinstance(table, pa.Table):
+            raise UsageError(f"results[{i}] is a {type(table).__name__}; expected a pyarrow Table")
+        if not table.num_columns:
+            continue
+        known.append(table)
+        if not table.schema.equals(known[0].schema):
+            given, expected = (
+                listed([f"{field.name}: {field.type}" for field in each.schema]) for each in (table, known[0])
+            )
+            raise SchemaError(
+                f"results[{i}] has the columns {given}; expected {expected}; give results of one join"
+            )
     return pa.concat_tables(known) if known else pa.table({})

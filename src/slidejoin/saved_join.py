@@ -71,6 +71,8 @@ class SavedJoin:
         >>> again.push(right={"id": [2]}).to_pylist()
         [{'id': 2, 'id_right': 2}]
         """
+        if path is not None and (not isinstance(path, str | PathLike) or "\0" in str(path)):
+            raise UsageError(f"path={path!r}; expected the name of a file, or None")
         return self._told(lambda: self._snapshots.whole(self._sources, path, self._noted(note)))
 
     def snapshot_since(
@@ -150,6 +152,8 @@ class SavedJoin:
         ------
         StateError
             The snapshot is truncated, damaged, or of a newer version.
+        OSError
+            The file cannot be read.
         """
         read = restored(data, chunks, index)
         join = cls.__new__(cls)

@@ -21,7 +21,7 @@ from slidejoin.errors import SpecError, suggestion
 from slidejoin.index import check_index
 from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
 from slidejoin.predicate import Predicate, example
-from slidejoin.window import Window, rows
+from slidejoin.window import Window, is_whole, rows
 
 Number: TypeAlias = int | float | Fraction | Decimal
 
@@ -154,7 +154,7 @@ def join_spec(
     check_index(index)
     if order not in ORDERS:
         raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}{suggestion(order, ORDERS)}")
-    if isinstance(workers, bool) or workers != 1:
+    if not is_whole(workers) or workers != 1:
         raise SpecError(f"workers={workers!r}; WindowJoin runs on one thread for now, use workers=1")
     _check_flag(self_join)
     if self_join:
@@ -220,7 +220,7 @@ def numeric_spec(
     if self_join:
         _check_self_join(checked)
     low, high = check_bounds(lower, upper, dtype)
-    if workers != 1:
+    if not is_whole(workers) or workers != 1:
         raise SpecError(f"workers={workers!r}; NumericJoin runs on one thread, use workers=1")
     return NumericSpec(
         window=checked,
@@ -237,7 +237,7 @@ def check_key(key: DTypeLike) -> np.dtype[Any]:
     """The dtype of the keys, if it is one that a join can order."""
     try:
         dtype = np.dtype(key)
-    except TypeError:
+    except (TypeError, ValueError):
         raise SpecError(f"key={key!r} is not a NumPy type; use one of {', '.join(KEY_TYPES)}") from None
     if dtype.name not in KEY_TYPES or not dtype.isnative:
         raise SpecError(f"key type {dtype} cannot be joined; use one of {', '.join(KEY_TYPES)}")
@@ -251,7 +251,7 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
             raise SpecError(f"window={window!r}; a pair (left, right) has two numbers")
         window = rows(left=window[0], right=window[1])
     elif not isinstance(window, Window):
-        if isinstance(window, bool) or not hasattr(window, "__index__"):
+        if not is_whole(window):
             within = f"sj.within({window!r}, time='ts')" if isinstance(window, str) else "sj.within(...)"
             raise SpecError(
                 f"window={window!r}; expected a number of rows, a pair (left, right), "
@@ -309,6 +309,6 @@ def check_group(group: int | None) -> int:
     """How many arrivals go through together; ``None`` leaves it to us."""
     if group is None:
         return GROUP
-    if isinstance(group, bool) or not hasattr(group, "__index__") or not 1 <= group <= 2**20:
+    if not is_whole(group) or not 1 <= group <= 2**20:
         raise SpecError(f"group={group!r}; expected a number from 1 to {2**20}, or None")
     return int(group)

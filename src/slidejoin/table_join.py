@@ -27,7 +27,7 @@ from slidejoin.predicate import Predicate
 from slidejoin.result import output_schema, result_table
 from slidejoin.source import Side, plain_text
 from slidejoin.spec import join_spec
-from slidejoin.window import rows
+from slidejoin.window import is_whole, rows
 
 MAX_ROWS = 2**32 - 1  # of a table, that the core can number
 LEAST_SHARE = 2**16  # rows for which another thread is worth its start
@@ -228,7 +228,7 @@ def taken(
 
 
 def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+    if not is_whole(value) or value < 1:
         raise SpecError(f"{name}={value!r}; expected a whole number, 1 at least")
 
 

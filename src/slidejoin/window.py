@@ -114,7 +114,7 @@ class Rows(Window):
 
     def __post_init__(self) -> None:
         for side, count in (("left", self.left), ("right", self.right)):
-            if isinstance(count, bool) or not hasattr(count, "__index__"):
+            if not is_whole(count):
                 raise SpecError(f"rows() got {count!r} for the {side} side; expected a whole number")
             if count < 1:
                 raise SpecError(f"a window of {count} rows on the {side} side is empty; keep at least 1")
@@ -397,12 +397,17 @@ def parse_duration(duration: Duration) -> tuple[Fraction, bool]:
             pass  # too many digits, a zero below the line
         units = ", ".join(_NANOSECONDS)
         raise SpecError(f"duration {duration!r} is not a number with a unit; write '10s' or '1.5h' ({units})")
-    if isinstance(duration, bool) or not hasattr(duration, "__index__"):
+    if not is_whole(duration):
         raise SpecError(
             f"duration {duration!r} has type {type(duration).__name__}; "
             "expected an int, a text such as '10s' or a timedelta"
         )
     return Fraction(int(duration)), False
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number of Python or NumPy; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def mixes_units(amounts: Iterable[tuple[int | Fraction, bool]]) -> bool:

@@ -476,6 +476,25 @@ def test_a_failed_write_leaves_the_old_file(
     assert binary.decode(path.read_bytes()).fingerprint == "new"
 
 
+@pytest.mark.parametrize("kind", ["open", "write", "fsync", "close", "replace"])
+def test_an_interrupt_after_a_call_leaves_no_temporary_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    real, opened = getattr(os, kind), []
+
+    def call(*args: Any, **kwargs: Any) -> None:
+        opened.append(real(*args, **kwargs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic_file.os, kind, call)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "state.bin", b"new")
+    monkeypatch.undo()
+    if kind == "open":
+        os.close(opened[0])
+    assert os.listdir(tmp_path) == ["state.bin"] * (kind == "replace")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="directories are synced on POSIX only")
 def test_what_reaches_the_disk_and_when(tmp_path: pathlib.Path) -> None:
     with pytest.MonkeyPatch.context() as patch:

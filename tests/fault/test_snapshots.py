@@ -215,8 +215,23 @@ def test_a_file_torn_on_disk(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(sj.StateError, match="truncated"):
         sj.WindowJoin.restore(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="none"):
         sj.WindowJoin.restore(tmp_path / "none")
+
+
+def test_what_is_neither_bytes_nor_a_path():
+    released = memoryview(b"abc")
+    released.release()
+    for data in (5, None, [1], released, memoryview(b"abcd")[::2], "a\0b", rows_left()):
+        kind = type(data).__name__
+        with pytest.raises(sj.UsageError, match=rf"data is a {kind}\b.*; expected bytes or a path"):
+            sj.WindowJoin.restore(data)
+    _, new, kept = in_parts(rows_left)
+    with pytest.raises(sj.UsageError, match="is a memoryview; expected its bytes"):
+        sj.WindowJoin.restore(new.head, chunks=dict.fromkeys(kept, released))
+    for path in (5, b"file", ["file"], "a\0b"):
+        with pytest.raises(sj.UsageError, match="expected the name of a file, or None"):
+            rows_left().snapshot(path)
 
 
 # --- mixed up ---

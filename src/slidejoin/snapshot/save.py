@@ -108,12 +108,10 @@ def restored(
     for name, chunk in (chunks or {}).items():
         if not _has_bytes(chunk):
             raise UsageError(f"chunk {name!r} is a {type(chunk).__name__}; expected its bytes")
-    if isinstance(data, str | PathLike):
-        data = Path(data).read_bytes()
     try:
-        document = binary.decode(data)
-    except TypeError:
-        raise UsageError(f"data is a {type(data).__name__}; expected bytes or a path") from None
+        document = binary.decode(Path(data).read_bytes() if isinstance(data, str | PathLike) else data)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"data is a {type(data).__name__} ({error}); expected bytes or a path") from None
     found: Mapping[str, Data]
     if document.kind == "whole" and chunks is None:
         head, found = binary.unbundle(document)
@@ -240,7 +238,7 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
 def _has_bytes(data: Data) -> bool:
     try:
         binary.as_bytes(data)
-    except TypeError:
+    except (TypeError, ValueError):
         return False
     return True
 
