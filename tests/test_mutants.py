@@ -5,27 +5,14 @@ SLIDEJOIN_TESTS=long makes one in each Python file that has any.
 """
 
 import os
+import pathlib
+import re
 import shutil
 
 import pytest
 from mutants import run
 
 MUTANTS = run.read_mutants()
-
-# What each structure is made of.
-STRUCTURES = {
-    "nested-loop": ("/nested_loop", "/fifo"),
-    "b-tree": ("/bplus_tree", "/tree"),
-    "b-chain": ("/chain", "/subwindows"),
-    "ib-chain": ("/chain", "/immutable_tree"),
-    "im-tree": ("/im_tree", "/merging_tree"),
-    "pim-tree": ("/pim_tree",),
-    "rap-table": ("/rap_table", "/splitters"),
-    "wib-tree": ("/wib_tree",),
-    "bi-sort": ("/bi_sort",),
-    "bucket-tree": ("/bucket_tree", "/bucket_directory", "/bucket_queue"),
-    "sorted-run": ("/sorted_run",),
-}
 
 needs_compiler = pytest.mark.skipif(
     not shutil.which(os.environ.get("CXX", "g++")), reason="needs the compiler that CXX names, or g++"
@@ -46,17 +33,23 @@ def test_every_mutant_still_applies(mutant: run.Mutant) -> None:
         assert set(mutant.tests) <= set(run.TESTS)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_every_structure_has_mutants(structure: str) -> None:
-    for part in STRUCTURES[structure]:
-        assert any(part in mutant.file for mutant in MUTANTS)
-    aimed_at = [each for each in MUTANTS if any(part in each.file for part in STRUCTURES[structure])]
-    assert len(aimed_at) >= 3
+@pytest.mark.parametrize("header", sorted((run.CORE / "index").glob("*.hpp")), ids=lambda path: path.stem)
+def test_every_header_of_an_index_has_mutants(header: pathlib.Path) -> None:
+    assert any(mutant.file == f"index/{header.name}" for mutant in MUTANTS)
 
 
-def test_every_test_file_that_can_stand_alone_is_known() -> None:
-    files = {path.stem for path in (run.CORE / "tests").glob("test_*.cpp")}
-    assert set(run.TESTS) <= files
+@pytest.mark.parametrize("kind", run.STRUCTURES)
+def test_every_structure_has_mutants(kind: str) -> None:
+    """In its header and in those that it is made of."""
+    _, header = run.STRUCTURES[kind]
+    text = (run.CORE / "index" / f"{header}.hpp").read_text()
+    parts = {header, *re.findall(r'^#include "(\w+).hpp"', text, re.MULTILINE)} - {"concept"}
+    assert sum(mutant.file in {f"index/{part}.hpp" for part in parts} for mutant in MUTANTS) >= 3
+
+
+@pytest.mark.parametrize("kind", run.STRUCTURES)
+def test_every_structure_has_a_test_file(kind: str) -> None:
+    assert any(kind in kinds for test, kinds in run.TESTS.items() if test not in run.WHOLE_JOIN)
 
 
 def test_the_outcome_is_kept_for_every_mutant() -> None:

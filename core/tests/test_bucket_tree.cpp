@@ -460,6 +460,24 @@ TEST(bucket_tree_leaves_are_filled_well) {
     CHECK(duel.bytes() > kCount * 12);
 }
 
+// More leaves than a slab has.
+TEST(bucket_tree_of_several_slabs) {
+    constexpr std::uint32_t kCount = 300'000;
+    testing::Random random(16);
+    BucketTree<std::uint32_t> tree;
+    Model<std::uint32_t> model;
+    for (std::uint32_t i = 0; i < kCount; ++i)
+        model.entries.push_back({static_cast<std::uint32_t>(random()), i});
+    for (std::uint32_t i = 0; i < kCount; i += 1000) insert_sorting(tree, &model.entries[i], 1000);
+    tree.check(0, kCount);
+    for (std::uint32_t low = 0; low < 10; ++low) {
+        const Interval<std::uint32_t> interval{low << 28, (low << 28) + (1u << 26)};
+        MatchList list;
+        tree.probe(interval, {0, kCount}, list);
+        CHECK(model.agrees(interval, {0, kCount}, list.data(), list.size()));
+    }
+}
+
 TEST(bucket_directory_counts_its_memory) {
     BucketDirectory<std::uint64_t> directory;
     directory.start(0);

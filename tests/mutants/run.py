@@ -47,34 +47,24 @@ STRUCTURES = {
     )
 }
 
-# Which structures a test file asks for by their kind; the others are not even compiled.
-TESTS = {
-    "test_chooser": [],
-    "test_few": [],
-    "test_filter": [],
-    "test_key": [],
-    "test_probe": [],
-    "test_ranges": [],
-    "test_simd": [],
-    "test_sort": [],
-    "test_window": [],
-    "test_subwindows": [],
-    "test_immutable_tree": [],
-    "test_llat": [],
-    "test_index": ["nested_loop", "b_tree"],
-    "test_chain": ["b_chain", "ib_chain"],
-    "test_merging_trees": ["im_tree", "pim_tree"],
-    "test_rap_table": ["rap_table"],
-    "test_wib_tree": ["wib_tree"],
-    "test_bi_sort": ["bi_sort"],
-    "test_bucket_tree": ["bucket_tree"],
-    "test_sorted_run": ["sorted_run"],
-    "test_engine": list(STRUCTURES),
-    "test_plans": list(STRUCTURES),
-    "test_tables": [],
-}
 TABLES = {"test_tables"}  # need the join of tables, on the portable copy
 WHOLE_JOIN = {"test_engine", "test_plans"}  # need the driver, too; they run on the portable copy
+APART = {"test_allocation", "test_fuzz_corpus"}  # need a linker's option or files, too
+
+
+def structures_of(test: pathlib.Path) -> list[str]:
+    """The structures that a test file asks for: those whose headers it includes. Others are not compiled."""
+    if test.stem in WHOLE_JOIN:
+        return list(STRUCTURES)
+    included = re.findall(r'^#include "../index/(\w+).hpp"', test.read_text(), re.MULTILINE)
+    return [kind for kind, (_, header) in STRUCTURES.items() if header in included]
+
+
+TESTS = {
+    path.stem: structures_of(path)
+    for path in sorted((CORE / "tests").glob("test_*.cpp"))
+    if path.stem not in APART
+}
 
 LEVELS = {0: "portable", 1: "avx2", 2: "avx512"}
 NEEDED = {
