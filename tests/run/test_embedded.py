@@ -169,6 +169,39 @@ def test_large_results_make_pushes_smaller(tmp_path, monkeypatch):
     assert summary.result_rows == sum(min(i, 100) + min(i + 1, 100) for i in range(3000))
 
 
+@pytest.mark.parametrize("batch", [3, 7, 1000])
+def test_progress_counts_the_rows_whose_matches_it_counts(tmp_path, monkeypatch, batch):
+    ones = pa.table({"a": np.ones(20, np.int64)})
+    cases.write(ones, tmp_path / "left")
+    cases.write(ones.slice(0, 15), tmp_path / "right")
+    shown = []
+
+    class Recorder(embedded.RowProgress):
+        def update(self, rows, matches):
+            shown.append((rows, matches))
+
+    monkeypatch.setattr(embedded, "RowProgress", Recorder)
+    run(tmp_path, tmp_path / "left", tmp_path / "right", on="equal('a')", window="rows(100)", batch=batch)
+    for rows, matches in shown:  # left and right rows alternate as long as there are right ones
+        right = min(rows // 2, 15)
+        assert matches == right * (rows - right)
+    assert shown[-1] == (35, 300)
+
+
+def test_the_last_line_has_all_results(tmp_path):
+    cases.write(pa.table({"a": [1, 2, 3]}), tmp_path / "left")
+    cases.write(pa.table({"a": [3, 4]}), tmp_path / "right")
+    console = Console(file=io.StringIO())
+    job = make_job(
+        str(tmp_path / "left"), str(tmp_path / "right"),
+        on="equal('a')", window="rows(9)", how="full", output=tmp_path / "out",
+    )  # fmt: skip
+    assert embedded.run(job, console).result_rows == 4
+    (line,) = console.file.getvalue().splitlines()
+    assert line.startswith("5 rows ")
+    assert line.endswith(" 4 matches")
+
+
 def test_disorder_of_within_names_the_row(tmp_path):
     times = np.array([1, 2, 3, 4, 2, 5], np.int64)
     cases.write(pa.table({"a": times, "ts": times}), tmp_path / "left", files=2)

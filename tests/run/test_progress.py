@@ -1,7 +1,9 @@
 """Progress without a terminal: plain lines at intervals, and always the last one."""
 
+import contextlib
 import io
 
+import pytest
 from rich.console import Console
 
 from slidejoin.run.progress import RowProgress
@@ -45,9 +47,19 @@ def test_notes_stay_and_texts_are_replaced_on_a_terminal():
             assert lines == ["stage 1", "micro-batch 0", "micro-batch 1"]
 
 
-def test_last_rows_are_shown_once():
+@pytest.mark.parametrize("rows", [10, None])
+def test_last_rows_are_shown_once(rows):
     console = Console(file=io.StringIO(), width=100)
-    with RowProgress(console, rows=10, clock=lambda: 0.0) as progress:
-        for _ in range(3):
-            progress.update(10, matches=1)
-    assert len(console.file.getvalue().splitlines()) == 1
+    with RowProgress(console, rows=rows, clock=lambda: 0.0) as progress:
+        for matches in range(3):
+            progress.update(10, matches)
+    (line,) = console.file.getvalue().splitlines()
+    assert line.endswith("2 matches")
+
+
+def test_a_failed_run_has_no_last_line():
+    console = Console(file=io.StringIO(), width=100)
+    with contextlib.suppress(OSError), RowProgress(console, rows=10, clock=lambda: 0.0) as progress:
+        progress.update(10, matches=1)
+        raise OSError
+    assert console.file.getvalue() == ""

@@ -86,8 +86,8 @@ class Merge:
 
     @property
     def rows(self) -> int:
-        """Rows read so far."""
-        return sum(self.read)
+        """Rows joined so far; others were read and wait."""
+        return self.join.seen
 
     @property
     def schema(self) -> pa.Schema:

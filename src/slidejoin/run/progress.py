@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 
 class RowProgress:
-    """Shows rows, rows per second and matches.
+    """Shows rows, rows per second and matches: from time to time, and the last ones.
 
     Parameters
     ----------
@@ -32,7 +32,6 @@ class RowProgress:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._console = console
-        self._rows = rows
         self._every = every
         self._clock = clock
         self._bar = Progress(
@@ -44,7 +43,7 @@ class RowProgress:
         )
         self._task: TaskID = self._bar.add_task("", total=rows, text="")
         self._begin = self._last = clock()
-        self._shown = -1  # rows that were shown last
+        self._pending: tuple[int, int] | None = None  # rows and matches that were not shown yet
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -57,17 +56,16 @@ class RowProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is None and self._pending is not None:
+            self._show_pending(self._clock())
         self._bar.stop()
 
     def update(self, rows: int, matches: int) -> None:
-        """Show the progress, if the last time is long enough ago. Cost otherwise: a microsecond."""
+        """Show the progress if the last time is long enough ago, else later. Cost then: a microsecond."""
         now = self._clock()
-        pause = 0.1 if self._console.is_terminal else self._every
-        is_last = rows == self._rows and rows != self._shown
-        if now - self._last < pause and not is_last:
-            return
-        self.show(self._totals(rows, matches, now), rows)
-        self._last, self._shown = now, rows
+        self._pending = (rows, matches)
+        if now - self._last >= (0.1 if self._console.is_terminal else self._every):
+            self._show_pending(now)
 
     def note(self, text: str, rows: int, matches: int) -> None:
         """Print a line that stays, and update the bar."""
@@ -81,6 +79,12 @@ class RowProgress:
             self._bar.update(self._task, completed=rows, text=text)
         else:
             self._print(text)
+
+    def _show_pending(self, now: float) -> None:
+        assert self._pending is not None
+        rows, matches = self._pending
+        self.show(self._totals(rows, matches, now), rows)
+        self._last, self._pending = now, None
 
     def _totals(self, rows: int, matches: int, now: float) -> str:
         rate = rows / max(now - self._begin, 1e-9)
