@@ -1,12 +1,12 @@
-// An index of any kind behind the driver's interface (join/index_pair.hpp): tests of all structures alike are
-// compiled once, and use the copies that the join uses.
+// An index of any kind behind the driver's interface (join/index_pair.hpp). Tests that are the same for all
+// structures are compiled once and use the instances of the join.
 #pragma once
 
 #include "../structures.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-// Inserts entries in the order of their positions, a large group with its order of keys.
+// Inserts entries in the order of their positions; a large group also gets them sorted by key.
 template <class Key, class Index>
 void insert_sorting(Index& index, const Entry<Key>* entries, std::size_t count) {
     Buffer<Entry<Key>> by_key, scratch;

@@ -1,9 +1,9 @@
-// Memory that runs out at a chosen allocation: the n-th one of the thread inside a scope fails, and so do all
-// that follow.
+// Memory that runs out at a chosen allocation: the n-th allocation of the thread inside a scope fails, and so
+// do all that follow.
 //
-// The core takes memory by operator new, which is replaced here, and by aligned_alloc, mmap and realloc,
-// which the linker turns over to the functions below (--wrap, see CMakeLists.txt). The core itself knows
-// nothing of it. Include it in one source of a program.
+// The core allocates with operator new, which is replaced here, and with aligned_alloc, mmap and realloc,
+// which the linker redirects to the functions below (--wrap, see CMakeLists.txt). The core itself is not
+// changed. Include this file in one source of a program.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ namespace testing {
 
 class FailingAllocations {
   public:
-    // The allocation that fails, counted from 1; 0 for none.
+    // The number of the allocation that fails, counted from 1; 0 if none fails.
     explicit FailingAllocations(std::uint64_t at) : at_(at), outer_(current_) { current_ = this; }
     ~FailingAllocations() { current_ = outer_; }
     FailingAllocations(const FailingAllocations&) = delete;

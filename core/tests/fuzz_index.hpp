@@ -1,9 +1,8 @@
-// Any bytes as a script of operations on an index, compared with a plain list.
+// Interprets any bytes as a script of operations on an index, and compares the index with a plain list.
 //
 // The first bytes choose the structure by its IndexKind, the key's width, the first position and the
-// parameters; each operation then takes a byte and its operands. Bytes that are missing read as 0, so that
-// every input means something. Batches are drawn from a seed: a few bytes are enough to fill, seal, merge and
-// drop.
+// parameters; each operation then takes a byte and its operands. Missing bytes read as 0, so that every input
+// is valid. Batches are drawn from a seed: a few bytes are enough to fill, seal, merge and drop.
 #pragma once
 
 #include "index_cases.hpp"
@@ -51,7 +50,7 @@ class IndexFuzzer {
     void run() {
         for (int step = 0; step < kSteps && !script_.ended(); ++step) operate();
         check();
-        // What is forgotten stays so, also when the window is empty.
+        // Forgotten entries stay forgotten, also when the window is empty.
         forget(next_ - first_);
         check();
         probe_one({0, ~Key{0}}, {next_, 0});
@@ -99,8 +98,8 @@ class IndexFuzzer {
         }
     }
 
-    // Positions that hold nothing, as tuples with null keys take them: a few, or so many that what was
-    // forgotten long ago would come to life again if it were still kept when positions wrap around.
+    // Skips positions, as tuples with null keys do: a few, or so many that positions wrap around and entries
+    // that were forgotten long ago would be visible again if they were still held.
     void skip(unsigned count) {
         if (count < 12) {
             next_ += count;
@@ -110,7 +109,7 @@ class IndexFuzzer {
         if (next_ - first_ > std::uint32_t{1} << 30) forget(next_ - first_ - (std::uint32_t{1} << 30));
     }
 
-    // A key of the current shape for a byte.
+    // The key of the current shape that a byte stands for.
     Key key(std::uint8_t byte) {
         constexpr Key kMost = ~Key{0};
         const Key steps = static_cast<Key>(inserted_);
@@ -131,7 +130,7 @@ class IndexFuzzer {
                 return byte & 1 ? Key{1000} : Key{3};
             case 7:
                 return static_cast<Key>(inserted_ % 40 * 9);
-            case 8:  // half of the keys are one and the same
+            case 8:  // half of the keys are equal
                 return byte & 1 ? static_cast<Key>(kMost / 2) : static_cast<Key>(kMost / 255 * byte);
             default:  // a cloud that drifts
                 return static_cast<Key>(kMost / 2 + steps * (shape_ - 8) + byte);
@@ -165,7 +164,7 @@ class IndexFuzzer {
         ++inserted_;
     }
 
-    // The plain list is slow: a window that grows beyond it forgets.
+    // The plain list is slow: a window that grows too large for it is made smaller.
     void make_room(std::size_t count) {
         if (model_.entries.size() + count > kMostLive) forget(next_ - first_);
     }

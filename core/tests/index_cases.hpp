@@ -1,5 +1,5 @@
-// An index against a plain list, with its invariants checked along the way: keys of many shapes, windows that
-// grow and shrink, gaps in the positions, positions that wrap around.
+// Compares an index with a plain list and checks its invariants after each step: keys of many shapes, windows
+// that grow and shrink, gaps in the positions, positions that wrap around.
 #pragma once
 
 #include "../index/concept.hpp"
@@ -46,8 +46,8 @@ struct Model {
         return found;
     }
 
-    // Whether `found` has what probe() returns, in any order. Without sanitizers: most of the time of a test
-    // would go into the list.
+    // Whether `found` equals the result of probe(), in any order. Compiled without sanitizers, because the
+    // list would take most of the time of a test.
     __attribute__((no_sanitize("address", "undefined"))) bool agrees(Interval<Key> interval, Visible visible,
                                                                      const std::uint32_t* found,
                                                                      std::size_t count) {
@@ -82,7 +82,7 @@ void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
     std::uint32_t next = start, first = start;
     std::uint64_t inserted = 0;
     for (int round = 0; round < 80; ++round) {
-        // The window breathes: it grows for a while, then is nearly emptied.
+        // The window grows for a while, then is nearly emptied.
         const std::size_t count = testing::below(random, form == Form::tuple   ? 20
                                                          : form == Form::group ? 16
                                                                                : 300);
@@ -100,7 +100,7 @@ void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
 
         std::vector<Task<Key>> tasks;
         std::vector<std::uint32_t> order;
-        const int probes = form == Form::batch && round % 16 == 5 ? 300 : 10;  // many go through in blocks
+        const int probes = form == Form::batch && round % 16 == 5 ? 300 : 10;  // many are probed in blocks
         for (int i = 0; i < probes; ++i) {
             Key low = make_key<Key>(shape, testing::below(random, inserted + 1), random);
             Key high = make_key<Key>(shape, testing::below(random, inserted + 1), random);
@@ -142,7 +142,7 @@ void check_index(Index&& index, Shape shape, std::uint32_t start, Form form) {
     }
     index.forget(next);
     index.check(next, next);
-    MatchCount none;  // what was forgotten may still be held, but nothing may be seen of it
+    MatchCount none;  // forgotten entries may still be held, but must not be found
     index.probe({0, ~Key{0}}, {next, 0}, none);
     CHECK_EQUAL(none.size(), 0u);
 }
@@ -157,7 +157,7 @@ inline IndexOptions made_of(std::uint32_t min_entries, std::uint32_t partitions,
     return options;
 }
 
-// Calls check(shape, first position, form) for all of them.
+// Calls check(shape, first position, form) for all combinations.
 template <class Check>
 void for_all_cases(Check check) {
     for (const Shape shape : kShapes)
@@ -165,7 +165,7 @@ void for_all_cases(Check check) {
             for (const Form form : {Form::tuple, Form::group, Form::batch}) check(shape, start, form);
 }
 
-// A structure that is not among those of the join.
+// A structure that the join does not use.
 template <template <class> class IndexOf>
 void check_all(const IndexOptions& options = {}) {
     for_all_cases([&](Shape shape, std::uint32_t start, Form form) {
@@ -181,8 +181,8 @@ inline void check_all(IndexKind kind, const IndexOptions& options = {}) {
     });
 }
 
-// A window that slides long: an index counts what it holds, in bytes for each tuple of 12, and gives back
-// what it has dropped.
+// A window that slides for long: an index counts the bytes that it holds (a tuple has 12) and frees the
+// memory of dropped entries.
 inline void check_bytes(IndexKind kind, double least, double most, const IndexOptions& options = {}) {
     constexpr std::uint32_t kWindow = 20'000;
     testing::Random random(21);

@@ -1,5 +1,5 @@
-// Runs every registered test, and names those that take more than three seconds of processor time; 77 means
-// that this processor lacks the instruction set under test.
+// Runs every registered test and names those that take more than three seconds of processor time. Exit status
+// 77: this processor lacks the instruction set under test.
 #include <cstdio>
 #include <cstring>
 #include <ctime>

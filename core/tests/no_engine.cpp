@@ -1,4 +1,4 @@
-// Stands in for the streaming join in a program that tests the join of tables only, and so is built quickly.
+// Replaces the streaming join in a program that tests only the join of tables, so that it is built quickly.
 #include "../engine.hpp"
 
 namespace slidejoin::portable {

@@ -1,5 +1,5 @@
-// Memory that runs out, at every allocation in turn: a structure can still be destroyed without a leak, and a
-// join says that it is broken or goes on and is right.
+// Memory runs out at every allocation in turn. A structure can still be destroyed without a leak; a join
+// reports that it is broken, or continues with correct results.
 #include "../columns.hpp"
 #include "../target.hpp"
 #include "failing_allocator.hpp"
@@ -13,7 +13,7 @@ using namespace slidejoin;
 using namespace slidejoin::SLIDEJOIN_TARGET;
 using testing::FailingAllocations;
 
-// Small subwindows and merges: much memory is taken and given back.
+// Small subwindows and merges, so that memory is allocated and freed often.
 static IndexOptions busy_options() {
     IndexOptions options;
     options.min_entries = 64;
@@ -24,8 +24,8 @@ static IndexOptions busy_options() {
     return options;
 }
 
-// Runs attempt(n) with failure at the n-th allocation, for every n at first and for ever fewer later on,
-// until one gets through without; this many runs failed.
+// Runs attempt(n), which fails at the n-th allocation, for every n at first and for fewer of them later,
+// until an attempt succeeds. Returns the number of failed runs.
 template <class Attempt>
 static int at_every_allocation(Attempt attempt) {
     int failures = 0;
@@ -40,7 +40,7 @@ struct Steps {
     std::vector<Task<Key>> tasks;
     std::vector<std::uint32_t> order;
 
-    // Keys that are even for a while, then all alike, then drift.
+    // Keys that are uniform for a while, then all equal, then drift.
     Steps() {
         testing::Random random(1);
         for (std::uint32_t i = 0; i < 3000; ++i)
@@ -56,7 +56,7 @@ struct Steps {
     }
 };
 
-// Tuple by tuple, in groups, in batches, turn by turn.
+// Tuple by tuple, in groups and in batches, in turn.
 template <class Index, class Key>
 static std::size_t live(Index& index, Steps<Key>& steps) {
     MatchList list;
@@ -179,8 +179,8 @@ static JoinSpec make_spec(IndexKind index, WindowKind window, std::uint32_t grou
 
 using Found = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-// The pairs of a run in pushes of 200. One that runs out of memory is tried again, with memory, and either
-// works or says that the join is broken; then nothing is returned.
+// The pairs of a run in pushes of 200. A push that runs out of memory is repeated with enough memory. It then
+// succeeds or reports that the join is broken; in that case nothing is returned.
 static bool run(const JoinSpec& spec, Level level, const Stream& stream, std::uint64_t fail_at, Found& found,
                 bool& failed) {
     std::unique_ptr<Engine> engine;
@@ -254,7 +254,7 @@ TEST(memory_of_a_join_runs_out) {
     for (const IndexKind kind : kAllKinds) check_join(kind);
 }
 
-// A join that cannot exchange its index keeps the one that it has, and loses nothing.
+// A join that lacks the memory to replace its index keeps the present one and loses nothing.
 TEST(memory_for_an_exchange_runs_out) {
     testing::Random random(3);
     Stream stream;

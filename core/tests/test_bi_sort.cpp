@@ -1,4 +1,4 @@
-// BI-Sort against a plain list, with its parameters, and what only it does: runs, and the buffer.
+// BI-Sort compared with a plain list for many parameters, and its own features: runs and the insert buffer.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -38,7 +38,7 @@ TEST(bi_sort_of_one_partition_and_of_many) {
 
 namespace {
 
-// Counts what is named and what is read.
+// Counts the entries that are returned as parts of runs, and those that are read.
 struct Watch {
     std::size_t named = 0, read = 0;
 

@@ -1,8 +1,8 @@
-// The bucket-tree: against a plain list, and what its adversaries make of it.
+// The bucket-tree compared with a plain list, on adversarial inputs.
 //
-// An adversary knows the structure: it changes the keys' distribution whenever a leaf is about to split, aims
-// at the fullest leaf, makes leaves of one key and of nearly one, empties the window, and lets positions wrap
-// around. The list has positions of 64 bits, so it knows nothing of wrap-arounds.
+// The inputs are made for the structure: the distribution of keys changes when a leaf is about to split, keys
+// go to the fullest leaf, leaves have one key or nearly one, windows run empty, and positions wrap around.
+// The list has 64-bit positions, so that they never wrap around.
 #include <deque>
 
 #include "../target.hpp"
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kWrap = std::uint64_t{1} << 32;
 constexpr std::uint64_t kMostLive = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 20);  // of any window
 
-// Sees the leaves themselves, whatever a probe looks for.
+// Visits the leaves themselves instead of the matches of a probe.
 struct Watch {
     struct Leaf {
         const std::uint32_t* positions;
@@ -41,7 +41,7 @@ struct Watch {
     void all(const std::uint32_t*, std::size_t count, Visible) { queued += count; }
 };
 
-// A bucket-tree and a plain list that get the same.
+// A bucket-tree and a plain list that get the same operations.
 template <class Key>
 class Duel {
   public:
@@ -97,7 +97,7 @@ class Duel {
 
     void probe_all() const { probe({0, kMost}, first_, next_); }
 
-    // An interval between two keys that are held, or at one, of a part of what is visible.
+    // An interval between two stored keys, or at one, and a part of the visible range.
     void probe_some(testing::Random& random) const {
         if (held_.empty()) return probe_all();
         const auto any = [&] { return held_[testing::below(random, held_.size())]; };
@@ -107,7 +107,7 @@ class Duel {
             case 0:
                 interval.high = interval.low;
                 break;
-            case 1:  // ends just before a key that is held
+            case 1:  // ends just before a stored key
                 interval.high -= interval.high > interval.low;
                 break;
             case 2:
@@ -138,7 +138,7 @@ class Duel {
         return 0;
     }
 
-    // How many leaves there are; queues are none.
+    // The number of leaves, without queues.
     std::size_t leaves() const {
         Watch watch;
         tree_.probe({0, kMost}, {0, 0}, watch);
@@ -179,7 +179,7 @@ Key next_key(Foe foe, std::uint64_t i, const Duel<Key>& duel, testing::Random& r
     constexpr Key kMost = ~Key{0};
     const auto any = static_cast<Key>(random());
     switch (foe) {
-        case Foe::alternating:  // a leaf splits at 58 living entries: all keys, then a cloud elsewhere
+        case Foe::alternating:  // a leaf splits at 58 live entries: all keys, then a cluster elsewhere
             return i / 58 % 2 ? static_cast<Key>(kMost / 7 * (i / 116 % 7) + any % 16) : any;
         case Foe::equal_and_distinct:
             return i / 150 % 2 ? any : static_cast<Key>(kMost / 3);
@@ -195,7 +195,7 @@ Key next_key(Foe foe, std::uint64_t i, const Duel<Key>& duel, testing::Random& r
             return static_cast<Key>(kMost - i * 5 - i / 100 % 4 * 1'000'000);
         case Foe::nearly_one:  // the one other key is just above or just below
             return static_cast<Key>(1000 + (i % 57 ? 0 : i / 57 % 3 - 1));
-        case Foe::ends:  // the keys that also mean no key at all
+        case Foe::ends:  // the keys that also stand for an empty slot
             return i % 3 == 0   ? kMost
                    : i % 3 == 1 ? Key{0}
                    : i / 90 % 2 ? any
@@ -204,8 +204,8 @@ Key next_key(Foe foe, std::uint64_t i, const Duel<Key>& duel, testing::Random& r
     return 0;
 }
 
-// How a window goes: it stays, it breathes down to nothing, or it forgets seldom and much, as a side does
-// that another one outruns.
+// How the size of a window changes: it stays, it grows and shrinks to nothing, or many entries expire at once
+// after a long time, as they do on the faster of two sides.
 enum class Pace { steady, breathing, seldom };
 constexpr Pace kPaces[] = {Pace::steady, Pace::breathing, Pace::seldom};
 
@@ -221,7 +221,7 @@ void slide(Duel<Key>& duel, Pace pace, std::uint64_t i, std::uint64_t size) {
     }
 }
 
-// Every operation is followed by a look at all invariants.
+// All invariants are checked after every operation.
 template <class Key>
 void check_closely(Foe foe, Pace pace, std::uint64_t start) {
     testing::Random random(static_cast<unsigned>(foe) * 3 + static_cast<unsigned>(pace));
@@ -238,7 +238,7 @@ void check_closely(Foe foe, Pace pace, std::uint64_t start) {
     duel.probe_all();
 }
 
-// Larger windows, by groups and batches of all sizes.
+// Larger windows, with groups and batches of all sizes.
 template <class Key>
 void check_widely(Foe foe, Pace pace, std::uint64_t start) {
     testing::Random random(static_cast<unsigned>(foe) * 5 + static_cast<unsigned>(pace));
@@ -299,7 +299,7 @@ TEST(bucket_tree_of_queues_only) {
     duel.probe({0, kKeys}, duel.first(), duel.next());
 }
 
-// The keys' range moves on and comes back: blocks are split in the middle, run empty and are merged.
+// The range of keys moves away and back: blocks are split in the middle, run empty and are merged.
 TEST(bucket_tree_of_many_blocks) {
     testing::Random random(12);
     Duel<std::uint64_t> duel(kWrap - 60'000);
@@ -321,13 +321,13 @@ TEST(bucket_tree_of_many_blocks) {
     duel.probe_all();
 }
 
-// Positions that pass without an entry: the wrap-around is crossed hundreds of times.
+// Positions without an entry: they wrap around hundreds of times.
 TEST(bucket_tree_over_many_wrap_arounds) {
     testing::Random random(13);
     for (const std::uint64_t widest : {std::uint64_t{1} << 30, kMostLive}) {
         Duel<std::uint32_t> duel(5);
         for (int i = 0; i < 6000; ++i) {
-            // Bursts of one key, of all keys, and long silence.
+            // Bursts of one key and of all keys, and long gaps.
             const int burst = i % 97 == 0 ? 150 : 1;
             for (int k = 0; k < burst; ++k) duel.insert(i % 2 ? 7 : static_cast<std::uint32_t>(random()));
             duel.skip(testing::below(random, std::uint64_t{1} << (5 + i % 25)));
@@ -342,8 +342,8 @@ TEST(bucket_tree_over_many_wrap_arounds) {
     }
 }
 
-// Entries so rare that the sweep hardly moves, and steps so small that none of them makes it: what is
-// forgotten goes by its age alone, from leaves and from queues.
+// Entries are so rare that the sweep hardly moves, and no step is large enough to trigger it: forgotten
+// entries are removed from leaves and queues by their age alone.
 TEST(bucket_tree_of_rare_entries) {
     for (const int together : {1, 70}) {
         Duel<std::uint32_t> duel;
@@ -358,14 +358,14 @@ TEST(bucket_tree_of_rare_entries) {
     }
 }
 
-// A window as large as can be is forgotten at once, with what was forgotten before still held.
+// The largest possible window is forgotten at once, while entries that were forgotten before are still held.
 TEST(bucket_tree_forgets_the_largest_window_at_once) {
     for (const std::uint64_t start : {std::uint64_t{0}, kWrap - 77}) {
         for (const int old : {1, 30, 100}) {
             Duel<std::uint32_t> duel(start);
             for (int i = 0; i < old; ++i) duel.insert(7);
             duel.skip((std::uint64_t{1} << 29) - 100);
-            duel.keep(0);  // not so long ago that a sweep must come
+            duel.keep(0);  // too recent for a sweep to be required
             duel.insert(8);
             duel.skip(kMostLive - 1);
             duel.check();
@@ -380,8 +380,8 @@ TEST(bucket_tree_forgets_the_largest_window_at_once) {
     }
 }
 
-// The largest window of one key: most of its queue is dead, and farther from the newest than half of all
-// positions.
+// The largest window, all of one key: most of its queue is dead, and farther from the newest entry than half
+// of all positions.
 TEST(bucket_tree_queues_in_the_largest_window) {
     Duel<std::uint32_t> duel(kWrap - 1000);
     for (int round = 0; round < 8; ++round) {
@@ -396,7 +396,7 @@ TEST(bucket_tree_queues_in_the_largest_window) {
     }
 }
 
-// A probe locates its leaves again where inserts have moved entries since.
+// A probe locates its leaves again if inserts have moved entries in the meantime.
 TEST(bucket_tree_probes_located_before_inserts) {
     BucketTree<std::uint32_t> tree;
     std::uint32_t position = 0;
@@ -423,7 +423,7 @@ TEST(bucket_tree_probes_located_before_inserts) {
     }
 }
 
-// What is dead is given back, whether keys move on or stay, and all that is held is counted.
+// The memory of dead entries is freed, whether keys drift or not, and all memory in use is counted.
 TEST(bucket_tree_memory_follows_the_window) {
     constexpr std::uint32_t kWindow = 20'000;
     for (const Foe foe : {Foe::rising_jumps, Foe::falling_jumps, Foe::staircase_up}) {
@@ -448,8 +448,8 @@ TEST(bucket_tree_memory_follows_the_window) {
     CHECK(queue.bytes() <= empty + 3 * 4 * kWindow);
 }
 
-// Splits are even enough: 12 bytes of an entry and a third more of empty slots and directory on average, or
-// two.
+// Splits are even enough: an entry takes 12 bytes, and empty slots and the directory add a third on average,
+// or two thirds.
 TEST(bucket_tree_leaves_are_filled_well) {
     testing::Random random(15);
     Duel<std::uint64_t> duel;

@@ -19,8 +19,8 @@ IndexOptions chain_of(std::uint32_t length, std::uint32_t least) {
     return options;
 }
 
-// Tuple by tuple, with prefetch hints: an insert's hint holds until it is done, a probe's until the next
-// insert.
+// Tuple by tuple, with prefetch hints: the hint of an insert is valid until that insert, the hint of a probe
+// until the next insert.
 template <class Index>
 void check_hints(const IndexOptions& options) {
     testing::Random random(9);
@@ -44,7 +44,7 @@ void check_hints(const IndexOptions& options) {
 
 template <template <class> class Chain>
 void check_memory() {
-    // A chain does not keep what it has dropped.
+    // A chain frees the memory of what it has dropped.
     Chain<std::uint64_t> chain(chain_of(2, 64));
     testing::Random random(5);
     std::size_t most = 0;

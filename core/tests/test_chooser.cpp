@@ -1,4 +1,4 @@
-// The chooser alone: what it wants after which pushes, and when it changes its mind.
+// The chooser alone: which index it chooses after which pushes, and when it changes its choice.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -18,8 +18,8 @@ struct Pushes {
     std::uint64_t live = kWindows;
 };
 
-// Notes pushes until there have been so many looks at 4,096 arrivals or half of the windows. Returns how
-// often the index was to be changed, and changes it.
+// Notes pushes until the chooser has decided this many times; it decides after 4,096 arrivals or half of the
+// windows. Changes the index when told to, and returns how often.
 static int look(Chooser& chooser, const Pushes& pushes, int looks = 2) {
     int changes = 0;
     const std::uint64_t arrivals_of_look = std::max<std::uint64_t>(pushes.live / 2, 4096);
@@ -48,7 +48,7 @@ TEST(index_follows_what_is_seen) {
     CHECK(chosen_for({16, 191}) == IndexKind::bucket_tree);
     CHECK(chosen_for({16, 192}) == IndexKind::im_tree);
     CHECK(chosen_for({16, 255, false}) == IndexKind::im_tree);
-    // Batches: an eighth of both windows, and 1,024 arrivals at least.
+    // Batches: an eighth of both windows, at least 1,024 arrivals.
     CHECK(chosen_for({kWindows / 8 - 1, 2}) == IndexKind::bucket_tree);
     CHECK(chosen_for({kWindows / 8, 2}) == IndexKind::sorted_run);
     CHECK(chosen_for({kWindows / 8, 1000}) == IndexKind::sorted_run);
@@ -67,7 +67,7 @@ TEST(a_change_takes_two_looks_that_agree) {
     CHECK(look(chooser, {16, 500}, 1) == 0);
     CHECK(chooser.wanted() == IndexKind::im_tree);
     CHECK(chooser.kind() == IndexKind::bucket_tree);
-    CHECK(look(chooser, {16, 2}, 1) == 0);  // not the same twice
+    CHECK(look(chooser, {16, 2}, 1) == 0);  // not the same choice twice
     CHECK(look(chooser, {16, 500}, 1) == 0);
     CHECK(look(chooser, {kWindows / 8, 2}, 1) == 0);
     CHECK(chooser.changes() == 0);
@@ -94,7 +94,7 @@ TEST(a_look_has_enough_arrivals) {
     Chooser large;
     large.note(kWindows / 2 - 1, 16, 500 * kWindows, true, kWindows);
     CHECK(large.wanted() == IndexKind::bucket_tree);
-    large.note(0, 0, 0, true, 0);  // an empty push says nothing
+    large.note(0, 0, 0, true, 0);  // an empty push is ignored
     CHECK(large.wanted() == IndexKind::bucket_tree);
     large.note(1, 1, 0, true, kWindows);
     CHECK(large.wanted() == IndexKind::im_tree);
@@ -103,12 +103,12 @@ TEST(a_look_has_enough_arrivals) {
 TEST(a_look_is_of_the_arrivals_since_the_last) {
     Chooser chooser;
     look(chooser, {16, 2000}, 1);
-    look(chooser, {16, 100}, 1);  // the mean of both would be many
+    look(chooser, {16, 100}, 1);  // the mean of both would count as many
     CHECK(chooser.wanted() == IndexKind::bucket_tree);
     look(chooser, {kWindows / 2, 2}, 1);
     look(chooser, {64, 2}, 1);
     CHECK(chooser.wanted() == IndexKind::bucket_tree);
-    // Most arrivals decide whether matches are counted.
+    // The majority of arrivals decides whether matches are counted.
     chooser.note(kWindows / 4 - 1, kWindows / 4, kWindows * 256, false, kWindows);
     chooser.note(kWindows / 4 + 1, kWindows / 4, kWindows * 256, true, kWindows);
     CHECK(chooser.wanted() == IndexKind::sorted_run);

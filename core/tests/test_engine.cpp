@@ -1,4 +1,4 @@
-// The whole join, on every level of this processor, against a nested loop of ten lines.
+// The whole join, on every instruction set of this processor, compared with a nested loop of ten lines.
 #include <limits>
 
 #include "../engine.hpp"
@@ -94,7 +94,7 @@ static JoinSpec join(IndexKind index, const WindowSpec& window, int lower, int u
     return spec;
 }
 
-// Counting many matches makes a join that chooses its index change it; listing them makes it change again.
+// With index=auto, counting many matches changes the index, and listing them changes it again.
 TEST(the_index_is_exchanged_without_a_trace) {
     for (const Level level : kLevels) {
         if (!supported(level)) continue;
@@ -164,7 +164,7 @@ TEST(a_window_that_shrinks_gives_its_memory_back) {
     }
 }
 
-// Nothing is there to be met, nothing to be inserted on the other side.
+// The other side is empty: there is nothing to find and nothing to insert.
 TEST(a_batch_of_one_side) {
     const Input input = make_input(100, 4, 1000000);
     for (const Level level : kLevels)
@@ -179,7 +179,7 @@ TEST(a_batch_of_one_side) {
         }
 }
 
-// Each arrival is done before the next, though they come together.
+// Arrivals of one push are processed as if one after the other.
 TEST(tuple_by_tuple_in_one_push) {
     const Input input = make_input(400, 5);
     const auto expected = by_definition(input, rows(30, 50), -5, 5, false);
@@ -231,7 +231,7 @@ TEST(all_levels_indexes_windows_and_groups) {
         }
 }
 
-// One side has forty tuples for each of the other: its index forgets many at once, or one at a time for long.
+// One side has forty times as many tuples as the other: its index drops many at once, or one at a time.
 TEST(sides_of_unequal_rates) {
     const Input input = make_input(3000, 2, 41);
     for (const WindowSpec& window : {rows(900, 5), rows(5, 900), within(700)}) {

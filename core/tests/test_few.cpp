@@ -1,4 +1,4 @@
-// Small arrays: a few positions put in order and written, keys of a leaf compared at once.
+// Small arrays: a few positions are sorted and written, the keys of a leaf are compared at once.
 #include "../target.hpp"
 #include "testing.hpp"
 

@@ -1,4 +1,4 @@
-// The keys of an index and the filter of its candidates, against the conditions themselves.
+// The keys of an index and the filter of its candidates, compared with the conditions themselves.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -116,7 +116,7 @@ TEST(filters_keep_what_every_condition_holds_for) {
             }
 }
 
-// At the ends of the type some intervals are empty, and no key may be in them.
+// At the ends of the type some intervals are empty and must contain no key.
 TEST(filters_find_nothing_in_empty_intervals) {
     using Limits = std::numeric_limits<std::int64_t>;
     const std::vector<std::int64_t> values{Limits::min(), -1, 0, Limits::max()};

@@ -1,4 +1,4 @@
-// The inputs that fuzzing starts from and has found worth keeping, replayed (fuzz_index.hpp).
+// Replays the inputs that fuzzing starts from and those that it has found (fuzz_index.hpp).
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -32,7 +32,7 @@ TEST(fuzz_corpus) {
     CHECK(replayed >= 12);
 }
 
-// Every single byte is an input, and so is none.
+// Every single byte is an input, and so is the empty input.
 TEST(fuzz_short_inputs) {
     fuzz_index(nullptr, 0);
     for (int byte = 0; byte < 256; ++byte) {

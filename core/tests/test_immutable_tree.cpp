@@ -1,4 +1,4 @@
-// The immutable tree against std::lower_bound: every size around the borders of nodes and levels.
+// The immutable tree compared with std::lower_bound, at every size around the limits of nodes and levels.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -45,7 +45,7 @@ void check_search(const ImmutableTree<Key>& tree, const std::vector<Key>& keys, 
     CHECK_EQUAL(list.size(), to - from);
     CHECK_EQUAL(count.size(), to - from);
     for (std::size_t i = from; i < to; ++i) CHECK_EQUAL(list.data()[i - from], i);
-    // The visible range filters.
+    // Only visible positions are returned.
     const Visible few{static_cast<std::uint32_t>(keys.size() / 3),
                       static_cast<std::uint32_t>(keys.size() / 2)};
     std::size_t seen = 0;

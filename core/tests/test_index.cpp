@@ -1,4 +1,4 @@
-// The indexes without parameters (index_cases.hpp), and what only trees do.
+// The indexes without parameters (index_cases.hpp), and the features that only trees have.
 #include "../target.hpp"
 #include "testing.hpp"
 

@@ -1,4 +1,4 @@
-// Encoding keeps order and value, for every key type.
+// Encoding preserves order and value for every key type.
 #include "../target.hpp"
 #include "testing.hpp"
 

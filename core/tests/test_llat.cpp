@@ -1,4 +1,4 @@
-// The LLAT: chains of every size in no more than 2P blocks, and chains that are cut in two.
+// The LLAT: chains of every size in at most 2P blocks, and chains that are split in two.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -133,7 +133,7 @@ TEST(llat_cuts_chains) {
         CHECK_EQUAL(after.size(), count / 3 + 1);
         for (const auto& tuple : tuples(table, right)) after.push_back(tuple);
         CHECK(before == after);
-        table.insert(left, 0, 1'000'000);  // what was given back is used again
+        table.insert(left, 0, 1'000'000);  // freed blocks are used again
         table.check(left, {0, cut});
     }
 }

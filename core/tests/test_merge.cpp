@@ -1,4 +1,4 @@
-// A merge of runs is a stable sort of them, one after the other.
+// A merge of runs gives the same as a stable sort of their concatenation.
 #include <limits>
 
 #include "../merge.hpp"

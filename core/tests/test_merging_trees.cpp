@@ -1,4 +1,4 @@
-// IM-Tree and PIM-Tree: many small merges, sub-trees at every depth, locks that are handed over.
+// IM-Tree and PIM-Tree: many small merges, sub-trees at every depth, hand-over-hand locks.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -13,8 +13,8 @@ using slidejoin::IndexOptions;
 
 namespace {
 
-// Counts what is held, and insists on the order of a hand-over: a second lock is the next sub-tree's, and
-// only the first of two is given back before it.
+// Counts the locks that are held and checks hand-over-hand locking: a second lock must be that of a later
+// sub-tree, and the first of two must be released first.
 class CountingLock {
   public:
     void lock() {
@@ -58,7 +58,7 @@ IndexOptions merging(double ratio, std::uint32_t depth, std::uint32_t least) {
     return options;
 }
 
-// Tuple by tuple with hints, as the driver does, against a plain list.
+// Tuple by tuple with hints, as the driver does it, compared with a plain list.
 template <class Index>
 void check_hints(const IndexOptions& options, std::uint32_t start, Shape shape) {
     testing::Random random(9);
@@ -84,8 +84,8 @@ void check_hints(const IndexOptions& options, std::uint32_t start, Shape shape) 
     }
 }
 
-// A large window that slides over several merges, in batches, then groups, then tuple by tuple; positions
-// wrap.
+// A large window slides over several merges, in batches, then in groups, then tuple by tuple; positions wrap
+// around.
 template <class Index>
 void check_large(const IndexOptions& options) {
     constexpr std::uint32_t kCount = 100'000, kWindow = 30'000, kStart = 0u - 50'000u;
@@ -93,7 +93,7 @@ void check_large(const IndexOptions& options) {
     Index index(options);
     std::vector<Entry<std::uint64_t>> entries(kCount);
     for (std::uint32_t i = 0; i < kCount; ++i)
-        entries[i] = {random() >> (i < kCount / 2 ? 40 : 4), kStart + i};  // the keys' range changes abruptly
+        entries[i] = {random() >> (i < kCount / 2 ? 40 : 4), kStart + i};  // the key range changes abruptly
     for (std::uint32_t done = 0; done < kCount;) {
         const std::uint32_t step = std::min(kCount - done, done < 50'000 ? 1000u : done < 80'000 ? 16u : 1u);
         insert_sorting(index, &entries[done], step);
@@ -115,7 +115,7 @@ void check_large(const IndexOptions& options) {
     }
 }
 
-// Entries are far apart: what is forgotten must go before its positions come round again.
+// Entries are far apart: forgotten ones must be removed before their positions are used again.
 template <class Index>
 void check_rare_inserts() {
     Index index(merging(0.125, 0, 1024));
@@ -134,8 +134,8 @@ void check_rare_inserts() {
     }
 }
 
-// Entries so rare that no merge comes by their number, and never so rare that nothing is left: what is
-// forgotten goes by its age alone.
+// Entries are so rare that their number never triggers a merge, but the window never runs empty: forgotten
+// entries are removed by their age alone.
 template <class Index>
 void check_rare_inserts_that_overlap() {
     Index index(merging(0.125, 0, 1024));
@@ -151,7 +151,7 @@ void check_rare_inserts_that_overlap() {
     }
 }
 
-// A window as large as can be is forgotten at once, with what was forgotten before still held.
+// The largest possible window is forgotten at once, while entries that were forgotten before are still held.
 template <class Index>
 void check_largest_window_at_once() {
     constexpr std::uint32_t kMostLive = (1u << 31) - (1u << 20), kOld = 1u << 30;
@@ -159,7 +159,7 @@ void check_largest_window_at_once() {
         Index index(merging(0.125, 0, 1024));
         for (std::uint32_t i = 0; i < 200; ++i) index.insert(7, start + i);
         index.insert(8, start + kOld);
-        index.forget(start + kOld - 1);  // not so long ago that a merge must come
+        index.forget(start + kOld - 1);  // too recent for a merge to be required
         index.forget(start + kOld + kMostLive);
         index.insert(9, start + kOld + kMostLive);
         MatchCount count;
@@ -222,7 +222,7 @@ TEST(merging_trees_give_memory_back) {
 }
 
 TEST(pim_tree_sub_trees_follow_the_keys) {
-    // Ever greater keys reach the last sub-tree only, until the next merge has built the ranges anew.
+    // Rising keys go to the last sub-tree only, until the next merge has rebuilt the ranges.
     const IndexOptions options = merging(0.125, 2, 64);
     SubTrees<std::uint32_t, NoLock> sub_trees(options);
     ImmutableTree<std::uint32_t> stable;

@@ -1,5 +1,5 @@
-// What is indexed decides speed, never results: every plan of one condition gives the pairs, the final tuples
-// and the late rows of a definition of thirty lines, before and after its state was loaded elsewhere.
+// A plan decides speed, never results: every plan of a condition gives the same pairs, final tuples and late
+// rows as a definition of thirty lines, also after its state was loaded into another engine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -44,7 +44,7 @@ std::vector<Tuple> make_input(std::size_t count, unsigned seed) {
     return input;
 }
 
-// The whole run of an event window, one tuple at a time, by comparing with all.
+// The whole run of an event window: compares each tuple with all others.
 class Definition {
   public:
     std::vector<Event> events;
@@ -111,7 +111,8 @@ JoinSpec join(const IndexedSpec& indexed, IndexKind index, std::uint32_t group) 
     return spec;
 }
 
-// An engine with an outcome, whose tuples have names that outlive renumbering and tuples that only pass.
+// An engine with an outcome. Its tuples have numbers that stay valid when positions change; some are
+// probe-only.
 class Replay {
   public:
     Replay(const JoinSpec& spec, Level level)
@@ -142,7 +143,7 @@ class Replay {
         engine_->check();
     }
 
-    // Goes on in a new engine.
+    // Continues in a new engine.
     void move() {
         const JoinState state = engine_->state();
         std::optional<Arrays> arrays[2];
@@ -258,7 +259,7 @@ TEST(every_plan_gives_the_same) {
 TEST(the_living_behind_a_far_tuple_keep_their_flags) {
     std::vector<Tuple> input = make_input(30000, 5);
     for (Tuple& tuple : input) tuple.store = true;
-    input[1].time = 1'000'000'000'000;  // lives for ever and makes the others get new positions
+    input[1].time = 1'000'000'000'000;  // never expires, so that the others get new positions
     Definition definition;
     for (std::size_t i = 0; i < 4000; ++i) definition.push(input[i], i);
     Replay run(join({1, Banded::conjunct}, IndexKind::b_tree, 4096),
@@ -270,9 +271,9 @@ TEST(the_living_behind_a_far_tuple_keep_their_flags) {
     }
 }
 
-// Buffers grow by their own laws: none may stay behind the others, whatever the sizes of batches. With these,
-// one that holds several entries for each arrival needs no room for 182 of them, while one with a single
-// entry grows to 271.
+// Buffers grow independently: each must be large enough, whatever the sizes of the batches. With these sizes,
+// a buffer of several entries per arrival does not grow at 182 arrivals, while one of a single entry grows to
+// 271.
 TEST(batches_that_grow_step_by_step) {
     const std::vector<Tuple> input = make_input(2000, 7);
     for (const IndexedSpec& plan : {IndexedSpec{1, Banded::conjunct}, IndexedSpec{0, Banded::conjunct}}) {

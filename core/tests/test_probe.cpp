@@ -1,4 +1,4 @@
-// Probe intervals are exactly the partners of the canonical form, left + lower <= right <= left + upper.
+// A probe interval has exactly the keys that match: left + lower <= right <= left + upper.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -95,7 +95,7 @@ static void check_floats() {
         ++tried;
         const User lower = std::min(a, b), upper = std::max(a, b);
         const Band<User> band({real(lower), real(upper)});
-        // Keys around the ends of the interval are where a wrong rounding shows.
+        // Keys around the ends of the interval show wrong rounding.
         std::vector<User> rights{other, left + lower, left + upper};
         for (int i = 0; i < 2; ++i) {
             rights.push_back(std::nextafter(rights[1], i ? Limits::infinity() : -Limits::infinity()));
@@ -108,7 +108,7 @@ static void check_floats() {
             const auto lefts = band.partners(Side::right, encode(right));
             CHECK(lefts.contains(encode(left)) == match);
             if (lefts.empty()) continue;
-            // Both ends belong to the interval, their outer neighbours do not.
+            // Both ends are in the interval, their outer neighbours are not.
             const auto holds = [&](Encoded<User> key) {
                 const User x = decode<User>(key);
                 return x + lower <= right && right <= x + upper;
@@ -149,7 +149,7 @@ static void check_comparisons(std::vector<User> keys) {
             }
 }
 
-// Half lines that begin at a sum, with it or beyond it: the keys are where sums are rounded, and at the ends.
+// Half-open ranges that start at a sum, inclusive or exclusive: keys where sums are rounded, and at the ends.
 template <class User>
 static void check_offsets() {
     using Limits = std::numeric_limits<User>;
@@ -182,7 +182,7 @@ TEST(half_lines_with_an_offset) {
     check_offsets<double>();
 }
 
-// Many at once are what each is alone.
+// Probing many keys at once gives the same as one by one.
 TEST(many_narrow_integers) {
     using Limits = std::numeric_limits<std::int32_t>;
     std::vector<std::uint32_t> keys;

@@ -1,4 +1,4 @@
-// Results as parts of runs: which runs are handed over and when, and what is listed instead.
+// Results as parts of runs: which runs are returned and when, and which matches are listed instead.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -22,7 +22,7 @@ struct TestRun {
     RunNumber number;
 };
 
-static constexpr std::uint64_t kFirst = (std::uint64_t{3} << 32) - 2;  // low bits wrap around behind it
+static constexpr std::uint64_t kFirst = (std::uint64_t{3} << 32) - 2;  // the low bits wrap around after it
 
 TEST(runs_are_handed_over_once) {
     HandedRuns handed;
@@ -42,7 +42,7 @@ TEST(runs_are_handed_over_once) {
     handed.report_dropped(out);
     handed.report_dropped(out);
     CHECK(out.gone == (std::vector<std::uint64_t>{0}));
-    CHECK_EQUAL(handed.number(one.run(), place, out), 2u);  // changed: handed over again
+    CHECK_EQUAL(handed.number(one.run(), place, out), 2u);  // changed: returned again
     CHECK_EQUAL(out.runs.size(), std::size_t{3});
 }
 

@@ -1,8 +1,8 @@
-// The RaP-Table: against a plain list (index_cases.hpp), and how soon its partitions are even.
+// The RaP-Table compared with a plain list (index_cases.hpp), and how soon its partitions are even.
 //
-// Evenness is the mean distance of the partitions' sizes from their even share, in shares (imbalance), and
-// the largest partition. Where keys repeat, no splitters are perfect: what is left over is compared with
-// splitters that know the very tuples they divide.
+// Evenness is measured by the mean deviation of the partition sizes from an even share, in shares
+// (imbalance), and by the largest partition. With repeated keys no splitters are perfect: the imbalance of
+// the best possible splitters, which are computed from the tuples themselves, is subtracted.
 #include <random>
 
 #include "../target.hpp"
@@ -31,7 +31,7 @@ std::unique_ptr<RapSubwindow<Key>> filled(const Keys<Key>& keys, std::uint32_t p
     return part;
 }
 
-// How uneven the best splitters would leave these keys: those at the tuples' own ranks.
+// The imbalance of the best splitters for these keys, which are at the ranks of the tuples themselves.
 template <class Key>
 double least_imbalance(Keys<Key> keys, std::uint32_t partitions) {
     std::sort(keys.begin(), keys.end());
@@ -74,7 +74,7 @@ Evenness evenness(const RapSubwindow<Key>& part, const Keys<Key>& keys, std::uin
             static_cast<double>(largest - std::min(largest, repeated - 1)) / share};
 }
 
-// The evenness after 0, 1, 2, ... adjustments to keys that draw() makes anew for each subwindow.
+// The evenness after 0, 1, 2, ... adjustments; draw() makes new keys for each subwindow.
 template <class Key, class Draw>
 std::vector<Evenness> adjusted(std::uint32_t partitions, int adjustments, Draw draw) {
     std::unique_ptr<RapSubwindow<Key>> before;
@@ -87,7 +87,7 @@ std::vector<Evenness> adjusted(std::uint32_t partitions, int adjustments, Draw d
     return all;
 }
 
-// Of keys of 32 bits: log_P 2^32.
+// For 32-bit keys: log_P 2^32.
 int adjustments_at_worst(std::uint32_t partitions) {
     const int digit = std::countr_zero(partitions);
     return (32 + digit - 1) / digit;
@@ -116,9 +116,9 @@ Key draw(Law law, testing::Random& random) {
             return scaled<Key>(std::gamma_distribution<>(1, 5)(random) / 100);
         case Law::gamma_3_3:
             return scaled<Key>(std::gamma_distribution<>(3, 3)(random) / 100);
-        case Law::zipf:  // rank r of 2^20 about as often as 1 / r
+        case Law::zipf:  // rank r of 2^20 has a frequency of about 1 / r
             return static_cast<Key>(std::exp(unit() * std::log(double{1 << 20})));
-        case Law::b_model: {  // 0.7 of what falls into a range falls into its lower half
+        case Law::b_model: {  // 0.7 of the keys of a range are in its lower half
             Key key = 0;
             for (unsigned bit = 0; bit < 24; ++bit) key = static_cast<Key>(key << 1 | (unit() > 0.7));
             return key;
@@ -206,8 +206,8 @@ TEST(splitters_are_exact_at_the_ends_of_the_type) {
     for (std::uint32_t j = 0; j < 4; ++j) CHECK_EQUAL(again->splitters().last(j), ~0u);
 }
 
-// After three adjustments partitions are within 0.35 shares of even on average, beyond what repeated keys
-// make inevitable (tuples that fall at random are 0.2 away at 32 a partition), and none has five shares.
+// After three adjustments the imbalance is at most 0.35 shares, without the part that repeated keys make
+// unavoidable (random tuples alone give 0.2 with 32 per partition), and no partition has five shares.
 TEST(partitions_are_even_after_three_adjustments) {
     check_laws<std::uint32_t>(1024, 1 << 15);
     check_laws<std::uint64_t>(1024, 1 << 15);
@@ -221,10 +221,10 @@ TEST(rising_keys_stay_correct) {
         for (std::uint32_t& each : keys) each = key++;
         return keys;
     });
-    CHECK(all[3].largest > 32);  // all in the last partition: what this structure is not for
+    CHECK(all[3].largest > 32);  // all in the last partition: this structure is not made for such keys
 }
 
-// Keys crowded at one end, with a few far away that keep the range wide: every adjustment divides it by P.
+// Most keys are at one end, and a few far away keep the range wide: every adjustment divides it by P.
 TEST(the_worst_case_takes_as_many_adjustments_as_the_keys_have_digits) {
     testing::Random random(9);
     for (const std::uint32_t partitions : {16u, 256u, 1024u}) {
@@ -244,8 +244,8 @@ TEST(the_worst_case_takes_as_many_adjustments_as_the_keys_have_digits) {
     }
 }
 
-// Views of videos as they are in public collections: log-normal, nine of ten in a 250th of their range. With
-// few partitions they are the worst case.
+// Views of videos as in public data sets: log-normal, nine of ten in a 250th of the range. With few
+// partitions they are the worst case.
 TEST(views_of_videos_are_divided_evenly) {
     testing::Random random(4);
     std::lognormal_distribution<double> law(8.3, 2.9);

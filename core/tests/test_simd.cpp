@@ -1,4 +1,4 @@
-// Vector code against one-line loops, at every length around a block's width.
+// Vector code compared with one-line loops, at every length around the width of a block.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -35,7 +35,7 @@ TEST(node_search) {
     check_node_search<std::uint64_t>();
 }
 
-// What the leaves of the bucket-tree are read and squeezed by; slots behind the last entry count for nothing.
+// The functions that read and compact the leaves of the bucket-tree; slots after the last entry are ignored.
 template <class Key>
 static void check_leaf(std::vector<Key> keys, std::vector<std::uint32_t> positions, Interval<Key> interval,
                        Visible visible) {
@@ -84,7 +84,7 @@ static void check_selection() {
                     round % 4 ? static_cast<Key>(testing::below(random, 10)) : static_cast<Key>(random());
                 positions[i] = start + static_cast<std::uint32_t>(testing::below(random, 80));
             }
-            // Position 0 may be visible, too, which lanes that are not loaded look like.
+            // Position 0 may be visible; lanes that are not loaded have it, too.
             const Visible visible{start + (round % 4 == 1 ? 10 : 20),
                                   static_cast<std::uint32_t>(testing::below(random, 50))};
             Interval<Key> interval{2, 6};
@@ -99,7 +99,7 @@ static void check_selection() {
             out.resize(select_positions(positions.data(), count, visible, out.data()));
             CHECK(out == by_position);
             CHECK_EQUAL(tally_positions(positions.data(), count, visible), by_position.size());
-            // What may be read behind an array must not be taken, even if it would be visible.
+            // Values that are read past the end of an array must not be used, even if they would be visible.
             auto padded = positions;
             padded.resize(count + kBlock, visible.first);
             out.assign(count + 2 * kBlock, 0);

@@ -1,4 +1,4 @@
-// The radix sort against std::stable_sort.
+// The radix sort compared with std::stable_sort.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -42,7 +42,7 @@ TEST(positions_are_sorted) {
         std::vector<std::uint32_t> positions(count);
         for (std::size_t i = 0; i < count; ++i)
             positions[i] = static_cast<std::uint32_t>(i * 14'000'000 + testing::below(random, 1000));
-        if (count) positions[0] = 0xffffffff;  // as great as the padding
+        if (count) positions[0] = 0xffffffff;  // equal to the padding
         std::shuffle(positions.begin(), positions.end(), random);
         auto expected = positions;
         std::sort(expected.begin(), expected.end());

@@ -1,4 +1,4 @@
-// The window as one sorted run: against a plain list, and what only it does: merges that leave out the dead.
+// The window as one sorted run: compared with a plain list, and merges that drop dead entries.
 #include "../target.hpp"
 #include "testing.hpp"
 

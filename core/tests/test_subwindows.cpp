@@ -1,4 +1,4 @@
-// The chain of subwindows, with a part that notes what is asked of it.
+// The chain of subwindows, with a subwindow that records its calls.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -12,7 +12,7 @@ using slidejoin::IndexOptions;
 
 namespace {
 
-// What has happened to all parts since it was last cleared.
+// The calls of all subwindows since the record was last cleared.
 struct Log {
     std::size_t made = 0, dropped = 0, sealed = 0, probed = 0, probed_whole = 0, batches = 0;
 };
@@ -133,8 +133,8 @@ TEST(subwindows_go_whole) {
     }
 }
 
-// Entries so rare that a subwindow is never full, and never so rare that it is empty: it must end before what
-// it has forgotten comes round again.
+// Entries are so rare that a subwindow is never full, but it never runs empty: it must be sealed before the
+// positions of its forgotten entries are used again.
 TEST(subwindows_end_before_their_positions_wrap) {
     Noting<std::uint32_t> index(small(1024, 8));
     constexpr std::uint64_t kStep = std::uint64_t{1} << 28;
@@ -199,7 +199,7 @@ TEST(subwindows_keep_batches_together) {
     CHECK_EQUAL(note.made, 3u);
     for (std::uint32_t i = 90; i < 93; ++i) index.insert(1, i);
     CHECK_EQUAL(note.made, 4u);
-    batch(93, 20);  // fills up one that has most of its room left, and begins the next
+    batch(93, 20);  // fills a subwindow that is nearly empty, and begins the next
     CHECK_EQUAL(note.made, 5u);
     CHECK_EQUAL(note.batches, 5u);
     index.check(1, 113);

@@ -1,5 +1,5 @@
-// The join of two tables against every pair compared, on all levels and with several workers: under Address-
-// and UndefinedBehaviorSanitizer, and, alone, under ThreadSanitizer.
+// The join of two tables compared with a test of every pair, on all instruction sets and with several
+// workers: under Address- and UndefinedBehaviorSanitizer, and separately under ThreadSanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -116,7 +116,7 @@ static std::vector<JoinSpec> conditions() {
         all.push_back(std::move(spec));
     };
     add({band(-2, 3)}, 0, Banded::conjunct);
-    add({band(1, 0)}, 0, Banded::conjunct);  // holds for nothing
+    add({band(1, 0)}, 0, Banded::conjunct);  // matches nothing
     add({two_bands}, 0, Banded::conjunct);
     add({band(-40, 40), band(0, 5)}, 0, Banded::conjunct);
     add({equal, equal}, 2, Banded::none);

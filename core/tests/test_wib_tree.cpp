@@ -1,4 +1,4 @@
-// The WiB+-Tree: against a plain list (index_cases.hpp), how its leaves fill, and what equal keys do to them.
+// The WiB+-Tree compared with a plain list (index_cases.hpp), and how its leaves fill, also with equal keys.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -21,8 +21,7 @@ TEST(wib_tree_of_one_leaf) { check_all(slidejoin::IndexKind::wib_tree, made_of(6
 
 namespace {
 
-// A subwindow of as many tuples as there are keys, checked as it fills, in arrival order or in sorted
-// batches.
+// A subwindow with one tuple per key, checked while it fills, in arrival order or in sorted batches.
 template <class Key>
 std::unique_ptr<WibSubwindow<Key>> filled(const std::vector<Key>& keys, std::uint32_t partitions,
                                           std::size_t batch = 1, double slack = 1.25) {
@@ -87,7 +86,7 @@ TEST(equal_keys_share_a_leaf) {
     }
 }
 
-// Inputs that make leaves as empty as they can get, or the chains as long.
+// Inputs that make leaves as empty, or chains as long, as possible.
 TEST(no_input_needs_more_than_two_blocks_a_partition) {
     testing::Random random(8);
     for (const double slack : {1.0, 1.1, 1.25})
@@ -95,10 +94,10 @@ TEST(no_input_needs_more_than_two_blocks_a_partition) {
             for (const std::size_t batch : {1u, 40u}) {
                 const std::size_t count = 40 * partitions;
                 std::vector<std::uint32_t> keys(count);
-                // One key nearly fills the leaf, others come down towards it.
+                // One key nearly fills the leaf; the others fall towards it.
                 for (std::uint32_t i = 0; i < count; ++i) keys[i] = i < count / 2 ? 1000 : 900'000 - i;
                 filled(keys, partitions, batch, slack);
-                // The same, between what comes down and what goes up.
+                // The same, between falling and rising keys.
                 for (std::uint32_t i = 0; i < count; ++i)
                     keys[i] = i % 3 == 0 ? 1'000'000 : i % 3 == 1 ? 2'000'000 - i : i;
                 filled(keys, partitions, batch, slack);
@@ -110,7 +109,7 @@ TEST(no_input_needs_more_than_two_blocks_a_partition) {
                 // Keys that halve the gaps again and again.
                 for (std::uint32_t i = 0; i < count; ++i) keys[i] = reversed(i);
                 filled(keys, partitions, batch, slack);
-                // A few keys, each more often than a leaf has room.
+                // A few keys, each with more tuples than a leaf holds.
                 for (auto& key : keys)
                     key = static_cast<std::uint32_t>(testing::below(random, 3)) * 0x7fffffffu;
                 filled(keys, partitions, batch, slack);

@@ -1,4 +1,4 @@
-// Places and counts of count and time windows.
+// Positions and counts of count and time windows.
 #include "../target.hpp"
 #include "testing.hpp"
 
@@ -113,7 +113,7 @@ TEST(watermark_is_the_least_of_both_sides) {
     CHECK_EQUAL(window.late(Side::left), 1u);
     window.rest(Side::right), window.forget_dead();
     CHECK(window.watermark().at() == 98);
-    window.admit(Side::right, 99, {true, false, true});  // wakes the side; the watermark does not go back
+    window.admit(Side::right, 99, {true, false, true});  // ends idleness; the watermark does not move back
     CHECK(window.watermark().at() == 98);
     window.promise(200, Side::left), window.forget_dead();
     window.promise(150, Side::right), window.forget_dead();
@@ -126,7 +126,7 @@ TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
     window.admit(Side::right, 13, {true, false, true});  // watermark 13: left 1 and 2 are gone, 3 + 10 is not
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.stored(Side::right), 1u);
-    CHECK_EQUAL(window.first(Side::left), 0u);  // the oldest one lives on
+    CHECK_EQUAL(window.first(Side::left), 0u);  // the oldest one is still live
     window.promise(40, Side::left), window.promise(40, Side::right), window.forget_dead();
     CHECK_EQUAL(window.stored(Side::left), 1u);
     window.promise(41, Side::left), window.promise(41, Side::right), window.forget_dead();
@@ -137,8 +137,8 @@ TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
 
 TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {
     Window window(join(event(5, 5, 0), false));
-    window.admit(Side::left, 1'000'000, {true, false, true});  // lives long and holds the others back
-    window.admit(Side::left, 1, {true, true, true});           // null: never alive, whatever its time
+    window.admit(Side::left, 1'000'000, {true, false, true});  // expires late and holds the others back
+    window.admit(Side::left, 1, {true, true, true});           // null: never live, whatever its time
     for (int i = 0; i < 5000; ++i) window.admit(Side::left, i, {true, false, true});
     CHECK(!window.wasteful(Side::left));
     window.promise(4000, Side::left), window.forget_dead();
@@ -201,11 +201,11 @@ TEST(a_late_tuple_wakes_its_side) {
     CHECK(window.watermark().at() == 100);
     CHECK(window.refuse(Side::right, 99));
     window.admit(Side::left, 200, {true, false, true});
-    CHECK(window.watermark().at() == 100);  // right is awake and has not come further
+    CHECK(window.watermark().at() == 100);  // right is active and has not moved on
 }
 
 TEST(a_tuple_of_a_self_join_stays_for_both_of_its_roles) {
-    Window window(join(event(9, 2, 0), true));  // as a right tuple it is met by left ones 9 later
+    Window window(join(event(9, 2, 0), true));  // as a right tuple it matches left ones up to 9 later
     window.admit(Side::left, 10, {true, false, true});
     window.admit(Side::left, 19, {true, false, true});
     CHECK_EQUAL(window.stored(Side::left), 2u);

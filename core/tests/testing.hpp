@@ -1,4 +1,4 @@
-// A test is a function that registers itself; CHECK throws with its place. No more is needed here.
+// A minimal test framework: a test is a function that registers itself, and CHECK throws with its location.
 #pragma once
 
 #include <functional>

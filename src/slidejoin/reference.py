@@ -1,14 +1,14 @@
-"""The meaning of a join by brute force: slow, obvious, the arbiter of every test.
+"""The exact meaning of every join, by brute force: slow and simple. The tests compare all engines with it.
 
-Nothing is evicted, indexed or batched. Every row ever admitted stays in a list, every arrival is
+Nothing is evicted, indexed or batched. Every accepted row stays in a list, every arrival is
 compared with every row of that list, and each rule of the semantics is one expression below. A
 call costs O(rows so far), a run over n rows O(n^2).
 
 Keys are plain Python values: integers (also for times and decimals, counted in their smallest
 unit), floats, strings, bytes, and tuples for a conjunction. `None` and NaN are keys that never
 match. Timestamps and durations are integers of one unit; `None` is a null timestamp. A result is
-a pair of positions `(left, right)`; `None` stands for "no partner" and, in semi and anti joins,
-for the side that they do not have.
+a pair of positions `(left, right)`. `None` stands for a missing partner and, in semi and anti
+joins, for the side that is not returned.
 
 The file reads top to bottom: predicates, windows, the join, the merge of several physical streams
 into one arrival sequence, and the comparison that each `order=` allows.
@@ -36,7 +36,7 @@ How: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["none", "arrival", "full"]
 
-# The sides whose rows come out when they leave without a partner.
+# The sides whose unmatched rows are returned when they leave the window.
 _UNMATCHED_SIDES: dict[str, tuple[int, ...]] = {
     "inner": (),
     "left": (LEFT,),
@@ -47,12 +47,12 @@ _UNMATCHED_SIDES: dict[str, tuple[int, ...]] = {
     "right_semi": (),
     "right_anti": (RIGHT,),
 }
-# The sides of semi joins: a row comes out at its first match. Neither they nor anti joins return pairs.
+# The sides of semi joins: a row is returned at its first match. Semi and anti joins return no pairs.
 _SEMI_SIDE = {"left_semi": LEFT, "right_semi": RIGHT}
 _ANTI = ("left_anti", "right_anti")
 
 
-# --- Predicates: functions of (left key, right key), asked only about keys that can match ---
+# --- Predicates: functions of (left key, right key), called only with keys that can match ---
 
 
 def never_matches(key: Any) -> bool:
@@ -63,16 +63,15 @@ def never_matches(key: Any) -> bool:
 
 
 def to_float32(value: float) -> float:
-    """Round to the nearest float32; exact also for the sum of two float32 values."""
+    """Round to the nearest float32; correctly also for the float64 sum of two float32 values."""
     return ctypes.c_float(value).value
 
 
 def band(lower: Bound | None, upper: Bound | None, kind: Kind = "int") -> Predicate:
     """Match `left + lower <= right <= left + upper`, the sums in the type of the keys.
 
-    Integer sums are exact, so a sum outside the type's range meets no right key. Fractional
-    bounds on integers shrink to the integers inside them. Float sums are rounded as the type does.
-    `None` is an open end.
+    Integer sums are exact, so a sum outside the range of the type matches no right key. Fractional
+    bounds on integers are rounded inwards. Float sums are rounded to the type. `None` is an open end.
 
     Examples
     --------
@@ -175,7 +174,7 @@ def all_of(*predicates: Predicate) -> Predicate:
     )
 
 
-# --- Windows: which rows may meet ---
+# --- Windows: which rows see each other ---
 
 
 @dataclass(frozen=True)
@@ -194,10 +193,10 @@ class Rows:
 class Within:
     """Tuples not older than `duration`; timestamps never decrease over both sides together.
 
-    With `purge="cross"` an arrival measures the age of the rows it meets. With `purge="self"` a
-    row leaves only when its own side moves on, so an arrival may meet older rows of a slow side:
-    the two procedures for time-based windows in "Performance Modeling of Stream Joins" by
-    Gulisano, Papadopoulos, Nikolakopoulos, Papatriantafilou and Tsigas.
+    With `purge="cross"` the age of a row is measured at the timestamp of the arrival. With
+    `purge="self"` a row leaves only when time moves on its own side, so that an arrival may see
+    older rows of a slow side. These are the two procedures for time-based windows in "Performance
+    Modeling of Stream Joins" by Gulisano, Papadopoulos, Nikolakopoulos, Papatriantafilou and Tsigas.
     """
 
     duration: int
@@ -235,7 +234,7 @@ Window: TypeAlias = Rows | Within | Interval
 
 
 class Arrival(NamedTuple):
-    """A tuple on its way into a join; with `store=False` it only probes."""
+    """A tuple that arrives at a join; with `store=False` it is probe-only."""
 
     side: int
     key: Any
@@ -255,7 +254,7 @@ class _Row:
 
     @property
     def time(self) -> int:
-        assert self.ts is not None, "a row without a timestamp never reaches a question of time"
+        assert self.ts is not None, "rows without a timestamp are null and never compared by time"
         return self.ts
 
 
@@ -266,12 +265,12 @@ def _alone(side: int, row: _Row) -> Result:
 class ReferenceJoin:
     """One join, fed row by row; every call returns its results in `order="full"`.
 
-    A probe-only row (`store=False`) is an admitted row in every respect (it takes a position and
-    a place in `Rows`, moves time, is counted) except that no later arrival sees it. It is
-    therefore final as soon as it has met the stored rows.
+    A probe-only row (`store=False`) is treated as any other row (it takes a position and a place
+    in `Rows`, moves time, is counted) except that no later arrival sees it. It is therefore final
+    as soon as it was compared with the stored rows.
 
-    In a self-join the side is ignored and the one stream is counted under left. `matches` counts
-    the pairs that meet, and `stored_*` the rows that may still meet one, for every join type alike.
+    In a self-join the side is ignored and the stream is counted as left. For every join type,
+    `matches` counts the matching pairs and `stored_*` the rows that may still match.
 
     Parameters
     ----------
@@ -280,7 +279,7 @@ class ReferenceJoin:
     window
         `Rows`, `Within` or `Interval`.
     how
-        The join type. Only "inner" goes with a self-join.
+        The join type. A self-join must be "inner".
 
     Examples
     --------
@@ -314,7 +313,7 @@ class ReferenceJoin:
         self._finished = False
 
     def push(self, side: int, key: Any, ts: int | None = None, store: bool = True) -> list[Result]:
-        """Let one row arrive; return its matches, then the rows that it made final."""
+        """Process one arrival; return its matches, then the rows that became final by it."""
         self._refuse_after_finish()
         side = self._checked(side)
         if isinstance(self._window, Within) and ts is not None and ts < max(self._greatest_ts):
@@ -337,7 +336,7 @@ class ReferenceJoin:
         return results + self._newly_final()
 
     def advance(self, to: int, side: int | None = None) -> list[Result]:
-        """Promise that no row with `ts < to` comes any more, on one side or on both."""
+        """Promise that no row with `ts < to` will arrive, on one side or on both."""
         self._refuse_after_finish()
         self._refuse_without_watermark()
         for each in self._sides if side is None else (self._checked(side),):
@@ -347,7 +346,7 @@ class ReferenceJoin:
         return self._newly_final()
 
     def idle(self, side: int) -> list[Result]:
-        """Let a silent side no longer hold the watermark back, until its next row or `advance`."""
+        """Ignore a silent side in the watermark until its next row or `advance`."""
         self._refuse_after_finish()
         self._refuse_without_watermark()
         self._idle[self._checked(side)] = True
@@ -355,12 +354,12 @@ class ReferenceJoin:
         return self._newly_final()
 
     def finish(self) -> list[Result]:
-        """End the input; return the unmatched rows that are still waiting for a partner."""
+        """End the input; return the unmatched rows that are not final yet."""
         self._finished = True
         return self._newly_final()
 
     def take_late(self, side: int) -> list[Arrival]:
-        """Hand over the late rows of a side, each once; none with `late="drop"`."""
+        """Return the late rows of a side since the last call; always empty with `late="drop"`."""
         rows = self._late[self._checked(side)]
         taken = list(rows)
         rows.clear()
@@ -368,7 +367,7 @@ class ReferenceJoin:
 
     @property
     def stats(self) -> dict[str, int | float | None]:
-        """The counters of `join.stats`, except the memory, which has no meaning here."""
+        """The counters of `join.stats`, except the memory."""
         stored = [sum(not self._is_gone(row, side) for row in self._rows[side]) for side in (0, 1)]
         nulls = [sum(row.null for row in self._rows[side]) for side in (0, 1)]
         return {
@@ -413,12 +412,12 @@ class ReferenceJoin:
         return None
 
     def _roles(self, side: int) -> tuple[int, ...]:
-        # In a self-join the earlier tuple is tried as left first: a pair that holds both ways
-        # comes out once, in that form.
+        # In a self-join the earlier tuple is tried as left first. A pair that matches both ways is
+        # returned once, in that form.
         return (LEFT, RIGHT) if self._self_join else (side,)
 
     def _sees(self, arrival: _Row, stored: _Row, stored_side: int, role: int) -> bool:
-        """Tell whether the arrival, not yet in its list, may meet a stored row in that role."""
+        """Tell whether the arrival, not yet in its list, sees a stored row in that role."""
         match self._window:
             case Within(duration, "cross"):
                 return stored.time >= arrival.time - duration
@@ -429,7 +428,7 @@ class ReferenceJoin:
                 return not self._is_forgotten(stored, stored_side, role)
 
     def _is_forgotten(self, row: _Row, side: int, role: int) -> bool:
-        """Tell whether no arrival from now on can see a row in that role."""
+        """Tell whether no future arrival can see a row in that role."""
         match self._window:
             case Rows(left, right):
                 return row.position < len(self._rows[side]) - (left if role == LEFT else right)
@@ -513,15 +512,13 @@ class _Stream:
 class ReadyOrder:
     """Merge physical streams, each in timestamp order, into one arrival sequence.
 
-    A tuple waits until every other open stream has shown, by what it delivered, that nothing
-    comes from it that sorts before the tuple by (timestamp, side, stream, sequence). The merged
-    sequence is then the same for every interleaving of the streams. A null timestamp sorts with
-    the tuple before it in its stream.
+    Tuples are sorted by (timestamp, side, stream, sequence). A tuple waits until no other open
+    stream can deliver a tuple that sorts before it. The merged sequence is then the same for every
+    interleaving of the streams. A null timestamp sorts with the tuple before it in its stream.
 
-    A stream that is added late or was idle may bring a tuple that sorts before one already handed
-    out. That is an error; with `strict=False`, for an `Interval`, which takes its rows in any order,
-    the tuple is handed out at once instead, and waits for nothing. What counts as handed out, the
-    greatest place so far, never goes back.
+    A stream that was added late or was idle may deliver a tuple that sorts before one already
+    released. That is an error. With `strict=False`, which is for an `Interval`, such a tuple is
+    released at once instead. The place of the last released tuple never moves back.
 
     Examples
     --------
@@ -539,7 +536,7 @@ class ReadyOrder:
             self.add(side, stream)
 
     def add(self, side: int, stream: int) -> None:
-        """Open a stream; from now on its silence holds the others back."""
+        """Open a stream; from now on the others wait for it."""
         if (side, stream) in self._streams:
             raise ValueError(f"stream {stream} of side {side} exists; use another number")
         self._streams[side, stream] = _Stream()
@@ -560,14 +557,14 @@ class ReadyOrder:
         return self._release()
 
     def finish(self, side: int, stream: int) -> list[Arrival]:
-        """End a stream; return the tuples that were waiting for it alone."""
+        """End a stream; return the tuples that waited only for it."""
         source = self._open(side, stream)
         source.finished = True
         source.holds_back = False
         return self._release()
 
     def idle(self, side: int, stream: int) -> list[Arrival]:
-        """Stop waiting for a stream until its next tuple; return what was waiting for it alone."""
+        """Stop waiting for a stream until its next tuple; return the tuples that waited only for it."""
         self._open(side, stream).holds_back = False
         return self._release()
 
@@ -602,7 +599,7 @@ class ReadyOrder:
         return [arrival for _, arrival in ready]
 
 
-# --- What may be compared with what ---
+# --- Comparison with the output of an engine ---
 
 
 def agrees(
@@ -613,9 +610,9 @@ def agrees(
 ) -> bool:
     """Compare the output of an engine with that of the reference, as strictly as `order` allows.
 
-    "none" compares the results as a multiset. "arrival" leaves the matches of one arrival free
-    among themselves; the rows that the arrival made final follow in their fixed order. "full"
-    compares everything.
+    "none" compares the results as a multiset. "arrival" allows any order among the matches of one
+    arrival; the rows that became final by the arrival follow in their fixed order. "full" compares
+    the exact sequence.
 
     Parameters
     ----------

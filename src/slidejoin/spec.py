@@ -1,4 +1,4 @@
-"""A join's description, checked: every error about an argument is raised here.
+"""The checked description of a join: every error about an argument is raised here.
 
 :func:`join_spec` checks what ``WindowJoin`` is given, :func:`numeric_spec` what ``NumericJoin`` is given.
 Neither knows the types of columns; ``keys`` binds a :class:`JoinSpec` to two schemas.
@@ -31,7 +31,7 @@ KEY_TYPES = (*_INTEGERS, "float32", "float64")
 ORDERS = ("none", "arrival", "full")
 SUFFIXES = ("", "_right")
 
-# Live tuples of one side that the core can address.
+# The most live tuples of one side that the core can address.
 MAX_LIVE = 2**31 - 2**20
 
 
@@ -102,10 +102,10 @@ class JoinSpec:
 
     @property
     def fingerprint(self) -> str:
-        """A name for what the join means: the SHA-256 of its JSON form, equal in all processes and versions.
+        """The SHA-256 of the JSON form, which identifies the results; equal in all processes and versions.
 
-        The index and the number of workers are left out: they decide speed, never results, so a checkpoint
-        goes on under others.
+        The index and the number of workers are left out: they decide speed, never results, so that a
+        checkpoint can be continued with others.
         """
         meaning = {name: part for name, part in self.to_json().items() if name not in ("index", "workers")}
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -135,7 +135,7 @@ def join_spec(
     suffixes: tuple[str, str] = SUFFIXES,
     self_join: bool = False,
 ) -> JoinSpec:
-    """Check the arguments of a WindowJoin and bring them into one form.
+    """Check the arguments of a WindowJoin and normalize them.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def numeric_spec(
     self_join: bool,
     group: int | None,
 ) -> NumericSpec:
-    """Check the arguments of a NumericJoin and bring them into one form."""
+    """Check the arguments of a NumericJoin and normalize them."""
     dtype = check_key(key)
     checked = check_window(window)
     if checked.has_watermark:
@@ -234,7 +234,7 @@ def numeric_spec(
 
 
 def check_key(key: DTypeLike) -> np.dtype[Any]:
-    """The dtype of the keys, if it is one that a join can order."""
+    """The dtype of the keys; SpecError if a join cannot order them."""
     try:
         dtype = np.dtype(key)
     except (TypeError, ValueError):
@@ -245,7 +245,7 @@ def check_key(key: DTypeLike) -> np.dtype[Any]:
 
 
 def check_window(window: int | tuple[int, int] | Window) -> Window:
-    """A window object, from any of the forms that users write."""
+    """A window, from any form that users can write."""
     if isinstance(window, tuple):
         if len(window) != 2:
             raise SpecError(f"window={window!r}; a pair (left, right) has two numbers")
@@ -264,7 +264,7 @@ def check_window(window: int | tuple[int, int] | Window) -> Window:
 
 
 def check_bounds(lower: Number, upper: Number, dtype: np.dtype[Any]) -> tuple[int, int] | tuple[float, float]:
-    """The bounds of a band in the key's own type: whole numbers inside the given ones, or floats."""
+    """The bounds of a band in the type of the keys: whole numbers rounded inwards, or floats."""
     lower, upper = _number("lower", lower), _number("upper", upper)
     if lower > upper:
         raise SpecError(f"band lower {lower} > upper {upper}; bounds are on right - left, swap them")
@@ -274,7 +274,7 @@ def check_bounds(lower: Number, upper: Number, dtype: np.dtype[Any]) -> tuple[in
 
 
 def _number(name: str, bound: Any) -> Number:
-    """A finite number as Python has it: NumPy's integers would be rounded on the way through a float."""
+    """A finite Python number; NumPy integers are converted, since NumPy may round them to floats."""
     if isinstance(bound, np.integer | np.floating):
         bound = bound.item()
     if isinstance(bound, bool) or not isinstance(bound, int | float | Fraction | Decimal):
@@ -301,12 +301,12 @@ def round_bound(name: str, bound: Number, dtype: np.dtype[Any]) -> float:
     return rounded
 
 
-# Arrivals that go through together at most: each index takes as many of them as it likes.
+# The most arrivals that are processed together; an index may process fewer at a time.
 GROUP = 2**18
 
 
 def check_group(group: int | None) -> int:
-    """How many arrivals go through together; ``None`` leaves it to us."""
+    """The most arrivals that are processed together; ``None`` is the default."""
     if group is None:
         return GROUP
     if not is_whole(group) or not 1 <= group <= 2**20:
