@@ -18,7 +18,7 @@ from benchmarks.indexes import Sizes as TableSizes
 from benchmarks.measure import rates, ratios
 from benchmarks.numpy_peer import NUMPY_JOINS
 from benchmarks.peer import Peer
-from benchmarks.race import Contender, Programs, absl, ours, race
+from benchmarks.race import Contender, Programs, absl, duel, ours, race
 from benchmarks.report import Report, Result, Target, measured, missing
 from benchmarks.workload import Workload, power
 from slidejoin import isa
@@ -132,22 +132,15 @@ def _over_absl(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
 
 
 def _monotone(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
-    target = Target(">=", 2.5)
     for window in (sizes.middle, sizes.large):
         for keys in ("increasing", "decreasing"):
             what = f"bucket-tree / absl, {keys} keys, {_form(GROUP)}, w={power(window)}"
-            path, note = programs.path, programs.missing(absl=True)
-            if path is None or note:
-                yield missing(what, "x", target, note or "")
-                continue
-            say(what)
             workload = Workload(window, sizes.matches)
             contenders = {
-                "absl": absl(workload, sizes.tuples, keys=keys),
                 "bucket-tree": _bucket(workload, sizes.tuples, keys=keys),
+                "absl": absl(workload, sizes.tuples, keys=keys),
             }
-            outcome = race(path, contenders, sizes.rounds)
-            yield measured(what, outcome.speedup("bucket-tree", "absl"), "x", target)
+            yield duel(programs, say, what, Target(">=", 2.5), contenders, sizes.rounds, absl=True)
 
 
 # --- Against itself: keys, their width, instruction sets ---

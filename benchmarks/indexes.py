@@ -16,7 +16,7 @@ from benchmarks.foundation import Agreement
 from benchmarks.measure import MIN_ROUNDS, alternate, one_core, rates, ratios
 from benchmarks.numpy_peer import NUMPY_JOINS
 from benchmarks.peer import about, program
-from benchmarks.race import Programs, absl, ours, race
+from benchmarks.race import Programs, absl, duel, ours, race
 from benchmarks.report import Report, Result, Target, measured, missing
 from benchmarks.workload import Workload, power
 from slidejoin.index import PARAMETERS
@@ -125,48 +125,28 @@ def _trees(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
 
 def _chains(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     what = f"ib-chain / b-chain, L=2, w={power(sizes.large)}"
-    target = Target(">=", 1.3)
-    path, note = programs.path, programs.missing(absl=False)
-    if path is None or note:
-        yield missing(what, "x", target, note or "")
-        return
-    say(what)
     workload, tuples = Workload(sizes.large, sizes.matches), sliding_tuples(sizes, sizes.large)
     contenders = {
         index: ours(index, workload, tuples, parameters={"chain_length": 2})
         for index in ("ib-chain", "b-chain")
     }
-    outcome = race(path, contenders, sizes.information_rounds)
-    yield measured(what, outcome.speedup("ib-chain", "b-chain"), "x", target)
+    yield duel(programs, say, what, Target(">=", 1.3), contenders, sizes.information_rounds)
 
 
 def _inserts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     what = f"wib-tree / absl, inserts only, batches of {power(sizes.push)}, w={power(sizes.large)}"
-    target = Target(">=", 3)
-    path, note = programs.path, programs.missing(absl=True)
-    if path is None or note:
-        yield missing(what, "x", target, note or "")
-        return
-    say(what)
     workload, window = Workload(sizes.large, sizes.matches), sizes.large
     push = str(sizes.push)
     contenders = {
         "wib-tree": ours("wib-tree", workload, window, sizes.push, shape="fill", push=push),
         "absl": absl(workload, window, shape="fill", push=push),
     }
-    outcome = race(path, contenders, sizes.rounds)
-    yield measured(what, outcome.speedup("wib-tree", "absl"), "x", target)
+    yield duel(programs, say, what, Target(">=", 3), contenders, sizes.rounds, absl=True)
 
 
 def _counts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     shape = f"m={sizes.many}, one-sided batches of {power(sizes.push)}, w={power(sizes.large)}"
     what = f"bi-sort, count / pairs, {shape}"
-    target = Target(">=", 10)
-    path, note = programs.path, programs.missing(absl=False)
-    if path is None or note:
-        yield missing(what, "x", target, note or "")
-        return
-    say(what)
     workload = Workload(sizes.large, sizes.many)
     contenders = {
         mode: ours(
@@ -174,8 +154,7 @@ def _counts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
         )
         for mode in ("count", "push")
     }
-    outcome = race(path, contenders, sizes.rounds, checksums=False)
-    yield measured(what, outcome.speedup("count", "push"), "x", target)
+    yield duel(programs, say, what, Target(">=", 10), contenders, sizes.rounds, checksums=False)
 
 
 def alternated(

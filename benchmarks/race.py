@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.foundation import Agreement, Answer
 from benchmarks.measure import alternate, rates
 from benchmarks.peer import BUILD, HUGE_PAGES, INSTALL_ABSL, Peer
+from benchmarks.report import Result, Target, measured, missing
 from benchmarks.workload import Workload
 
 
@@ -70,6 +71,26 @@ class Outcome:
     def rates(self, name: str) -> list[float]:
         """Millions of tuples a second."""
         return rates(self.seconds[name], self.tuples[name])
+
+
+def duel(
+    programs: Programs,
+    say: Callable[[str], None],
+    what: str,
+    target: Target,
+    contenders: Mapping[str, Contender],
+    rounds: int,
+    *,
+    absl: bool = False,
+    checksums: bool = True,
+) -> Result:
+    """How many times as fast the first of two contenders is, or what to do before that can be measured."""
+    note = programs.missing(absl=absl)
+    if programs.path is None or note:
+        return missing(what, "x", target, note or "")
+    say(what)
+    outcome = race(programs.path, contenders, rounds, checksums)
+    return measured(what, outcome.speedup(*contenders), "x", target)
 
 
 def race(
