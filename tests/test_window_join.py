@@ -110,7 +110,7 @@ def test_a_closed_join_keeps_its_counters():
         join.push(left={"k": [1]})
 
 
-@pytest.mark.parametrize("stage", ["append", "limit"])
+@pytest.mark.parametrize("stage", ["add", "limit"])
 def test_memory_that_runs_out_after_rows_were_joined_loses_nothing(monkeypatch, stage):
     join = sj.WindowJoin(sj.equal("k"), 1)
     join.push(left={"k": [1]})

@@ -17,21 +17,6 @@
 namespace slidejoin {
 namespace {
 
-// What a call did to a join: all that the rows of both sides need to follow it.
-struct Record {
-    nb::object left, right;    // positions of the matches; -1 for no partner
-    nb::object late;           // numbers of late rows, or None
-    std::uint64_t first[2]{};  // positions [first, next) of each side are stored
-    std::uint64_t next[2]{};
-    nb::object moved[2];      // old positions of the tuples that were given new ones, or None
-    bool candidates = false;  // the matches are candidates, whose values resolve() wants compared
-
-    nb::tuple sides() const {
-        return nb::make_tuple(nb::make_tuple(first[0], next[0], moved[0]),
-                              nb::make_tuple(first[1], next[1], moved[1]));
-    }
-};
-
 class NativeJoin {
   public:
     NativeJoin(const std::vector<Conjunct>& on, const std::string& index, const std::string& window,
@@ -110,45 +95,69 @@ class NativeJoin {
 
     // Joins a batch with one (values, nulls or None) for each conjunct. Where keys are hashes and some met,
     // the record has candidates, and resolve() must follow.
-    Record push_rows(const nb::handle& sides, const nb::list& keys, const nb::handle& times,
-                     const nb::handle& null_times, bool store) {
+    void push_rows(const nb::handle& sides, const nb::list& keys, const nb::handle& times,
+                   const nb::handle& null_times, bool store) {
         Arrays arrays = Arrays::of(keys_, keys);
         if (!self_join_) arrays.set_sides(sides);
         if (timed_) arrays.set_times(times, null_times);
         arrays.set_store(store);
         const Batch& batch = arrays.batch();
-        return recorded([&](Pairs& pairs) {
+        recorded([&](Pairs& pairs) {
             std::uint64_t next[2];
             for (int side = 0; side < 2; ++side) next[side] = engine_->state().sides[side].next;
             engine_->push(batch, &pairs);
-            if (outcome_ && (outcome_->uses(0) || outcome_->uses(1))) extend(batch, next);
+            if (!inner()) extend(batch, next);
         });
     }
 
-    Record advance(std::int64_t to, int side) {
+    void advance(std::int64_t to, int side) {
         if (side != 2) checked(side);
-        return recorded([&](Pairs&) { engine_->advance(to, side); });
+        recorded([&](Pairs&) { engine_->advance(to, side); });
     }
 
-    Record idle(int side) {
+    void idle(int side) {
         checked(side);
-        return recorded([&](Pairs&) { engine_->idle(side); });
+        recorded([&](Pairs&) { engine_->idle(side); });
     }
 
     // Goes on with the candidates of the last record: `wanted` says which of them are matches; None: all.
-    Record resolve(const nb::handle& wanted) {
-        if (!record_.candidates) return record_;
+    void resolve(const nb::handle& wanted) {
+        if (!candidates_) return;
         const bool* flags = nullptr;
         if (!wanted.is_none())
-            flags = static_cast<const bool*>(view_of(wanted, NPY_BOOL, pairs_->size()).data);
+            flags = static_cast<const bool*>(view_of(wanted, NPY_BOOL, pairs_.pairs->size()).data);
         const Turn turn(*this);
-        settle(flags);
+        Owned matches = inner() ? pairs_ : Owned();
+        whole([&] { settle(*pairs_.pairs, flags, *matches.pairs); });
+        pairs_ = std::move(matches);
+        candidates_ = false;
+        record_ = nb::object();
+    }
+
+    // What the last call did, all that the rows of both sides need to follow it: the positions of the
+    // matches, -1 for no partner; the numbers of late rows, or None; whether the matches are candidates,
+    // whose values resolve() wants compared; for each side the positions [first, next) that are stored, and
+    // the old positions of the tuples that were given new ones, or None.
+    //
+    // It is made when it is first asked for, so that it outlives an interrupt that keeps it from the caller,
+    // and can be asked for again where memory ran out.
+    nb::object record() {
+        if (!record_.is_valid()) {
+            const Pairs& pairs = *pairs_.pairs;
+            const JoinState state = engine_->state();
+            nb::object sides[2];
+            for (int i = 0; i < 2; ++i)
+                sides[i] = nb::make_tuple(state.sides[i].first, state.sides[i].next,
+                                          numbers(engine_->renumbered(i)));
+            record_ =
+                nb::make_tuple(positions(pairs.left(), pairs.size(), pairs_.owner),
+                               positions(pairs.right(), pairs.size(), pairs_.owner), numbers(engine_->late()),
+                               candidates_, nb::make_tuple(sides[0], sides[1]));
+        }
         return record_;
     }
 
-    // The last record, and the number of calls that made one: a record outlives an interrupt that keeps it
-    // from its caller.
-    const Record& record() const { return record_; }
+    // The number of calls that made a record.
     std::uint64_t calls() const { return calls_; }
     std::uint64_t rejected() const { return rejected_; }
     void set_rejected(std::uint64_t rejected) { rejected_ = rejected; }
@@ -344,64 +353,52 @@ class NativeJoin {
         });
     }
 
-    // Calls the engine and keeps what it did as the record.
-    template <class Call>
-    Record recorded(Call call) {
-        const Turn turn(*this);
-        if (record_.candidates) raise("StateError", "candidates of the last call were not resolved");
+    // Pairs, and the object that keeps them.
+    struct Owned {
+        Owned() : owner(new_pairs(pairs)) {}
         Pairs* pairs = nullptr;
-        const nb::capsule owner = new_pairs(pairs);
+        nb::object owner;
+    };
+
+    // Calls the engine and keeps what it did for the record. Nothing fails once the engine has changed, but
+    // for want of memory, which ends the join.
+    template <class Call>
+    void recorded(Call call) {
+        const Turn turn(*this);
+        if (candidates_) raise("StateError", "candidates of the last call were not resolved");
+        Owned found, matches = inner() ? found : Owned();
+        bool candidates = false;
         whole([&] {
-            call(*pairs);
-            pairs->fit();
+            call(*found.pairs);
+            found.pairs->fit();
+            candidates = hashed_ && found.pairs->size();
+            if (!candidates) settle(*found.pairs, nullptr, *matches.pairs);
         });
-        pairs_ = pairs;
-        pairs_owner_ = owner;
-        record_ = {};
+        pairs_ = std::move(candidates ? found : matches);
+        candidates_ = candidates;
+        record_ = nb::object();
         ++calls_;
-        const std::vector<std::uint32_t>& late = engine_->late();
-        record_.late = late.empty() ? nb::object(nb::none()) : copied(late);
-        if (hashed_ && pairs->size()) {
-            record_.candidates = true;
-            set_matches(*pairs, owner);
-        } else {
-            settle(nullptr);
-        }
-        return record_;
     }
 
-    // Applies the join type to the pairs of the last call, and notes where both sides stand.
-    void settle(const bool* wanted) {
-        Pairs* out = pairs_;
-        nb::object owner = pairs_owner_;
-        const bool inner = !outcome_ || (!outcome_->uses(0) && !outcome_->uses(1));
-        if (!inner) owner = new_pairs(out);
+    // Whether matches are results as they are.
+    bool inner() const { return !outcome_ || (!outcome_->uses(0) && !outcome_->uses(1)); }
+
+    // Applies the join type to pairs of the last call; `out` are the same pairs where it is inner.
+    void settle(Pairs& found, const bool* wanted, Pairs& out) {
+        if (wanted) rejected_ += static_cast<std::uint64_t>(std::count(wanted, wanted + found.size(), false));
+        if (inner()) {
+            if (wanted) out.keep(wanted);
+            return;
+        }
+        outcome_->write(found, wanted, engine_->finals(), out);
         const JoinState state = engine_->state();
-        whole([&] {
-            const std::size_t found = pairs_->size();
-            const std::size_t wrong =
-                wanted ? static_cast<std::size_t>(std::count(wanted, wanted + found, false)) : 0;
-            if (!inner) outcome_->write(*pairs_, wanted, engine_->finals(), *out);
-            else if (wanted) out->keep(wanted);
-            for (int i = 0; outcome_ && i < 2; ++i)
-                outcome_->follow(i, state.sides[i].first, state.sides[i].next, engine_->renumbered(i));
-            rejected_ += wrong;
-        });
-        for (int i = 0; i < 2; ++i) {
-            const std::vector<std::uint64_t>& moved = engine_->renumbered(i);
-            record_.first[i] = state.sides[i].first;
-            record_.next[i] = state.sides[i].next;
-            record_.moved[i] = moved.empty() ? nb::object(nb::none()) : copied(moved);
-        }
-        set_matches(*out, owner);
-        record_.candidates = false;
-        pairs_ = nullptr;
-        pairs_owner_ = nb::object();
+        for (int i = 0; i < 2; ++i)
+            outcome_->follow(i, state.sides[i].first, state.sides[i].next, engine_->renumbered(i));
     }
 
-    void set_matches(const Pairs& pairs, const nb::object& owner) {
-        record_.left = positions(pairs.left(), pairs.size(), owner);
-        record_.right = positions(pairs.right(), pairs.size(), owner);
+    template <class Number>
+    static nb::object numbers(const std::vector<Number>& given) {
+        return given.empty() ? nb::object(nb::none()) : copied(given);
     }
 
     // Positions that exist while the matches of a batch are written: those before it, and its rows in time.
@@ -418,9 +415,9 @@ class NativeJoin {
     std::unique_ptr<Engine> engine_;
     nb::object outcome_owner_;
     Outcome* outcome_ = nullptr;
-    Record record_;
-    Pairs* pairs_ = nullptr;  // of the record, before the join type
-    nb::object pairs_owner_;
+    Owned pairs_;              // of the last call: its matches, or candidates for them
+    bool candidates_ = false;  // they are candidates
+    nb::object record_;        // once it was asked for
     std::uint64_t calls_ = 0;
     std::uint64_t rejected_ = 0;  // candidates that were not matches
     bool lost_ = false;

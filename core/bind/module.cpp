@@ -119,14 +119,6 @@ NB_MODULE(_core, m) {
                   "tuple[numpy.typing.NDArray[typing.Any], ...]"),
           "All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side "
           "has one.");
-    nb::class_<Record>(m, "Record")
-        .def_ro("left", &Record::left, nb::sig("def left(self) -> numpy.typing.NDArray[numpy.int64]"))
-        .def_ro("right", &Record::right, nb::sig("def right(self) -> numpy.typing.NDArray[numpy.int64]"))
-        .def_ro("late", &Record::late, nb::sig("def late(self) -> numpy.typing.NDArray[numpy.int64] | None"))
-        .def_ro("candidates", &Record::candidates)
-        .def_prop_ro("sides", &Record::sides,
-                     nb::sig("def sides(self) -> tuple[tuple[int, int, "
-                             "numpy.typing.NDArray[numpy.int64] | None], ...]"));
     nb::class_<NativeBatch>(m, "NativeBatch")
         .def(nb::init<>())
         .def_prop_ro("address", &NativeBatch::address)
@@ -175,10 +167,14 @@ NB_MODULE(_core, m) {
         .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none(), "store"_a = true,
              nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "
-                     "null_times: object, store: bool = True) -> Record"))
+                     "null_times: object, store: bool = True) -> None"))
         .def("resolve", &NativeJoin::resolve, "wanted"_a.none(),
-             nb::sig("def resolve(self, wanted: object) -> Record"))
-        .def_prop_ro("record", [](const NativeJoin& join) { return join.record(); })
+             nb::sig("def resolve(self, wanted: object) -> None"))
+        .def_prop_ro(
+            "record", &NativeJoin::record,
+            nb::sig("def record(self) -> tuple[numpy.typing.NDArray[numpy.int64], "
+                    "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64] | None, bool, "
+                    "tuple[tuple[int, int, numpy.typing.NDArray[numpy.int64] | None], ...]]"))
         .def_prop_ro("calls", &NativeJoin::calls)
         .def_prop_rw("rejected", &NativeJoin::rejected, &NativeJoin::set_rejected)
         .def("state", &NativeJoin::state, nb::sig("def state(self) -> dict[str, typing.Any]"))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin import _core
+from slidejoin.column_store import Keeper
 from slidejoin.errors import OrderError, StateError
 from slidejoin.keys import BoundKey, BoundSpec, BoundTime
 from slidejoin.keys.extract import SIDES
@@ -32,7 +33,8 @@ class Part(NamedTuple):
     table: pa.Table
     store: RowStore
     next: int  # position of the first row
-    batch: _core.NativeBatch  # of the table
+    batch: _core.NativeBatch  # of the columns that the core stores
+    others: dict[int, Keeper]  # the other columns, these rows behind those that are stored
 
 
 Parts: TypeAlias = dict[int, Part]  # by side
@@ -101,10 +103,10 @@ class BoundJoin:
             places.append((store.places[i], how))
         return places
 
-    def push(self, sides: Sides, columns: Columns, store: bool = True) -> _core.Record:
+    def push(self, sides: Sides, columns: Columns, store: bool = True) -> None:
         """Join a batch. Time that goes back is an OrderError that names the row."""
         try:
-            return self.native.push_rows(sides, *columns, store)
+            self.native.push_rows(sides, *columns, store)
         except OrderError as error:
             row, *times = error.refused
             assert self.bound.time is not None
@@ -116,10 +118,10 @@ class BoundJoin:
                 "must arrive in the order of time, or use interval() for any order"
             ) from None
 
-    def advance(self, to: Any, side: int) -> _core.Record:
+    def advance(self, to: Any, side: int) -> None:
         """Move the progress of a side, or of ``BOTH``, to a point in time."""
         assert self.bound.time is not None
-        return self.native.advance(self.bound.time.to_number(to), side)
+        self.native.advance(self.bound.time.to_number(to), side)
 
     def state(self) -> dict[str, Any]:
         """All but the rows, as JSON values; :meth:`load` reads it. ``unit`` is that of its times."""

@@ -140,6 +140,7 @@ class Dictionary:
     def appended(self, at: int, array: pa.DictionaryArray) -> "Dictionary":
         if not len(array):
             return self
+        _check_indices(array)
         new = self
         if len(array.dictionary) != len(self._batch) or not array.dictionary.equals(self._batch):
             new = copy(self)
@@ -234,6 +235,10 @@ class Converted:
         return new
 
     def take(self, positions: Positions) -> pa.Array | pa.ChunkedArray:
+        most = _longest(self._type)
+        if len(positions) > most:
+            parts = np.split(positions, range(most, len(positions), most))
+            return chunked(self._type, [self.take(part) for part in parts])
         taken = self._inner.take(positions)
         if isinstance(taken, pa.ChunkedArray):
             return chunked(self._type, [self._wrapped(chunk) for chunk in taken.chunks])
@@ -272,11 +277,29 @@ def take_once(column: pa.ChunkedArray, field: pa.Field, positions: Positions) ->
         return pa.nulls(0, field.type)
     if isinstance(kept, Plain):
         return kept.appended(0, column, borrow=True).take(positions)
-    at = 0
-    for chunk in column.chunks:
-        kept = kept.appended(at, chunk)
-        at += len(chunk)
-    return kept.take(positions)
+    return appended(kept, 0, column, field).take(positions)
+
+
+def appended(kept: Keeper, at: int, column: pa.ChunkedArray, field: pa.Field) -> Keeper:
+    """A keeper with the rows of a column from a position on. Values that Arrow cannot read: SchemaError."""
+    try:
+        for chunk in column.chunks:
+            kept = kept.appended(at, chunk)
+            at += len(chunk)
+    except pa.ArrowMemoryError:
+        raise
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"column {field.name!r} of type {field.type} cannot be read ({error}); "
+            "validate(full=True) of a pyarrow column tells what is wrong with it"
+        ) from None
+    return kept
+
+
+def nulls(count: int, type_: pa.DataType) -> pa.ChunkedArray:
+    """A column of nulls, in as many chunks as its type needs."""
+    most = _longest(type_)
+    return pa.chunked_array([pa.nulls(min(most, count - at), type_) for at in range(0, count, most)], type_)
 
 
 def _for_type(type_: pa.DataType, first: int) -> Keeper:
@@ -288,6 +311,19 @@ def _for_type(type_: pa.DataType, first: int) -> Keeper:
     if pa.types.is_dictionary(type_):
         return Dictionary(type_, first)
     return Blocks(type_, first)
+
+
+def _longest(type_: pa.DataType) -> int:
+    """The values that one array of a type can have: with run ends of 16 bits, no more than these count."""
+    width = type_.run_end_type.bit_width if pa.types.is_run_end_encoded(type_) else 64
+    return int(2 ** (width - 1)) - 1
+
+
+def _check_indices(array: pa.DictionaryArray) -> None:
+    limits = pc.min_max(array.indices).as_py()
+    for index in limits.values():
+        if index is not None and not 0 <= index < len(array.dictionary):
+            raise pa.ArrowIndexError(f"index {index} into a dictionary of {len(array.dictionary)} values")
 
 
 def _codes(array: pa.Array) -> Positions:

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.bound_join import BoundJoin, Part, Sides
+from slidejoin.bound_join import BoundJoin, Part, Parts, Sides
+from slidejoin.column_store import nulls
 from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.types import finer
 from slidejoin.log import JoinLog
 from slidejoin.native import read_state, scaled_state
-from slidejoin.progress import Progress, Step
+from slidejoin.progress import Owed, Step, Trim, Waiting
 from slidejoin.result import RowStore, matched_rows, output_schema, result_table
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
@@ -32,7 +33,10 @@ class LiveJoin:
 
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
-        self.now = Progress()
+        self.step: Step | None = None  # a call of the engine under way
+        self.trim: Trim | None = None  # of a step whose rows were not trimmed yet
+        self.owed: Owed = ()
+        self.waiting = Waiting()
         self.log = JoinLog(spec)
         self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
         self.stores: list[RowStore | None] = [None, None]
@@ -53,7 +57,8 @@ class LiveJoin:
 
     def validate(self, sides: Sides, tables: dict[int, pa.Table]) -> None:
         """Raise what :meth:`push` raises for bad values and types. Changes nothing."""
-        self.engine_for(tables).read(sides, tables)
+        engine = self.engine_for(tables)
+        engine.read(sides, tables, self._parts(tables))
 
     def push(
         self,
@@ -72,14 +77,8 @@ class LiveJoin:
             Called when the batch has been taken, even if an interrupt ends this call before. Calling it twice
             must do no harm.
         """
-        engine = self.engine_for(tables)
-        parts = {}
-        for i, table in tables.items():
-            rows = self.stores[i]
-            if rows is None:
-                rows = RowStore(table.schema)
-            parts[i] = Part(table, rows, rows.next, rows.batch(table))
-        columns = engine.read(sides, tables, parts)  # raises before anything has changed, as do new stores
+        engine, parts = self.engine_for(tables), self._parts(tables)
+        columns = engine.read(sides, tables, parts)  # raises before anything has changed, as do the parts
         self._run(
             Step(engine, engine.native.calls, sides, parts, then),
             lambda: engine.push(sides, columns, store),
@@ -101,56 +100,55 @@ class LiveJoin:
 
     def finish(self) -> None:
         """The rows that still wait for a partner become owed. Nothing comes any more."""
-        now = self._held_back(self.now, *self.outcome.finish())
-        owed = now.owed
-        if now.held and self.output is None:  # the other side never came
-            owed, now = (*owed, pa.concat_tables(now.held)), now._replace(held=())
+        owed, waiting = self._results(*self.outcome.finish())
+        if waiting.held and self.output is None:  # the other side never came
+            owed, waiting = (*owed, pa.concat_tables(waiting.held)), waiting._replace(held=())
         # A result is owed even if it is empty: finish() can be repeated until it is returned.
-        self.now = now._replace(owed=owed or (self.empty(),), ended="finished")
+        owed, waiting = owed or (self.empty(),), waiting._replace(ended="finished")
+        self.owed, self.waiting = owed, waiting
 
     def settle(self) -> None:
         """Complete what an interrupt left undone. Cost: nothing, as a rule."""
-        step = self.now.step
         try:
-            if step is not None and step.happened:
-                self._follow(step)
-            elif step is not None:
-                self.now = self.now._replace(step=None)
-            if self.now.trim is not None:
-                self._trim()
+            if self.step is not None:
+                if self.step.happened:
+                    self._follow(self.step)
+                else:
+                    self.step = None
+            if self.trim is not None:
+                self._trim(*self.trim)
         except MemoryError as error:
             raise CapacityError(
                 f"memory ran out after the rows were joined ({error}); nothing is lost: free memory, and "
                 "their results come first in the next one"
             ) from error
 
-    def collected(self) -> tuple[pa.Table, Progress]:
-        """The owed results as one table, and the progress once it is returned. Changes nothing."""
-        now = self.now
-        results = now.owed
-        if now.held and self.output is not None:  # rows that were held back until the columns were known
-            rows, other = pa.concat_tables(now.held), self.sides[1 - now.held_side].schema
-            absent = [pa.nulls(len(rows), field.type) for field in other or ()]
-            parts = (absent, rows.columns) if now.held_side else (rows.columns, absent)
+    def collected(self) -> tuple[pa.Table, Owed, Waiting]:
+        """The owed results as one table, and what is owed and waits once it is returned. Changes nothing."""
+        results, waiting = self.owed, self.waiting
+        if waiting.held and self.output is not None:  # rows that were held back until the columns were known
+            rows, other = pa.concat_tables(waiting.held), self.sides[1 - waiting.held_side].schema
+            absent = [nulls(len(rows), field.type) for field in other or ()]
+            parts = (absent, rows.columns) if waiting.held_side else (rows.columns, absent)
             results = (result_table(self.output, *parts), *results)
-            now = now._replace(held=())
+            waiting = waiting._replace(held=())
         if not results:
-            return self.empty(), now
-        result = results[0] if len(results) == 1 else pa.concat_tables(results)
-        return result, Progress(None, None, None, (), *now[4:])
+            return self.empty(), (), waiting
+        return results[0] if len(results) == 1 else pa.concat_tables(results), (), waiting
 
     def collect(self) -> pa.Table:
         """Hand over the owed results."""
-        result, self.now = self.collected()
+        result, self.owed, self.waiting = self.collected()
         return result
 
-    def late_rows(self, side: int) -> tuple[pa.Table, Progress]:
-        """The late rows of a side since the last time, and the progress once they are returned."""
-        late, schema = self.now.late, self.sides[side].schema
+    def late_rows(self, side: int) -> tuple[pa.Table, Owed, Waiting]:
+        """The late rows of a side since the last time, and what is owed and waits once they are returned."""
+        late, schema = self.waiting.late, self.sides[side].schema
         if schema is None:
-            return pa.table({}), self.now
+            return pa.table({}), self.owed, self.waiting
         rows = pa.concat_tables(late[side]) if late[side] else schema.empty_table()
-        return rows, self.now._replace(late=((), late[1]) if side == 0 else (late[0], ()))
+        waiting = self.waiting._replace(late=((), late[1]) if side == 0 else (late[0], ()))
+        return rows, self.owed, waiting
 
     # --- what can be asked of it ---
 
@@ -192,7 +190,7 @@ class LiveJoin:
     @property
     def ended(self) -> str:
         """Why it takes no more batches, or empty."""
-        return self.now.ended
+        return self.waiting.ended
 
     def stats(self) -> JoinStats:
         """The counters of ``WindowJoin.stats``."""
@@ -201,7 +199,8 @@ class LiveJoin:
         if watermark is not None and self.engine is not None and self.engine.bound.time is not None:
             watermark = self.engine.bound.time.to_value(watermark)
         memory += sum(store.nbytes for store in self.stores if store is not None)
-        memory += self.now.nbytes + self.outcome.memory_bytes
+        tables = (*self.owed, *self.waiting.late[0], *self.waiting.late[1], *self.waiting.held)
+        memory += sum(table.nbytes for table in tables) + self.outcome.memory_bytes
         counters = {name: native.get(name, 0) for name in COUNTERS}
         stats = cast("JoinStats", {**counters, "watermark": watermark, "memory_bytes": memory})
         if self.ended:
@@ -210,27 +209,36 @@ class LiveJoin:
 
     # --- one call of the engine ---
 
-    def _run(self, step: Step, call: Callable[[], object]) -> None:
+    def _parts(self, tables: dict[int, pa.Table]) -> Parts:
+        """The rows of a batch as the stores of their sides will take them; SchemaError if one cannot."""
+        parts = {}
+        for i, table in tables.items():
+            store = self.stores[i]
+            if store is None:
+                store = RowStore(table.schema)
+            parts[i] = Part(table, store, store.next, store.batch(table), store.extended(table))
+        return parts
+
+    def _run(self, step: Step, call: Callable[[], None]) -> None:
         """Call the engine and follow it. A call that it refuses changes nothing."""
-        self.now = Progress(step, None, None, *self.now[3:])
+        self.step = step
         try:
             call()
         except Error:
-            self.now = self.now._replace(step=None)
+            self.step = None
             raise
         self.settle()
 
     def _follow(self, step: Step) -> None:
         """Store the rows of a step that happened, and owe its results. Can be repeated until then."""
-        now = self.now
+        native = step.engine.native
         self.engine = step.engine
-        record = step.engine.native.record
-        late_rows, late = record.late, now.late
-        for i, (table, store, first, batch) in step.parts.items():
+        left, right, late_rows, candidates, positions = native.record
+        late = self.waiting.late
+        for i, (table, store, first, batch, others) in step.parts.items():
             self.sides[i].fix(table.schema)
             self.stores[i] = store
-            if store._held[1] != first:
-                store.truncate(first)
+            is_stored = store.next != first  # by a call that was interrupted
             if late_rows is not None:
                 in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
                 in_time[late_rows] = False
@@ -238,13 +246,17 @@ class LiveJoin:
                 if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
                     more = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
                     late = (late[0], more) if i else (more, late[1])
-                store.append(rows_of(table, np.flatnonzero(mask)))
-            else:
-                store.append(table, batch)
-        if record.candidates:
-            record = step.engine.native.resolve(self._verified(step.engine, record.left, record.right))
-        after = self._held_back(now, record.left, record.right)
-        self.now = Progress(None, record.sides, step.then, after.owed, late, *after[5:])
+                if not is_stored:
+                    store.append(rows_of(table, np.flatnonzero(mask)))
+            elif not is_stored:
+                store.add(table.num_rows, batch, others)
+        if candidates:
+            native.resolve(self._verified(step.engine, left, right))
+            left, right, *_ = native.record
+        owed, waiting = self._results(left, right)
+        if late is not waiting.late:
+            waiting = waiting._replace(late=late)
+        self.step, self.trim, self.owed, self.waiting = None, (positions, step.then), owed, waiting
         if late_rows is not None:
             self.log.late(len(late_rows))
 
@@ -268,10 +280,11 @@ class LiveJoin:
                 all_wanted = wanted if all_wanted is None else all_wanted & wanted
         return all_wanted
 
-    def _held_back(self, now: Progress, left: NDArray[np.int64], right: NDArray[np.int64]) -> Progress:
-        """The progress with the rows at these positions: owed, or held until the columns are known."""
+    def _results(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[Owed, Waiting]:
+        """What is owed and waits with the rows at these positions, held until the columns are known."""
+        owed, waiting = self.owed, self.waiting
         if not len(left):
-            return now
+            return owed, waiting
         output = self.output
         a, b = self._both(self.stores)
         if output is not None:
@@ -282,33 +295,32 @@ class LiveJoin:
                 rows = matched_rows(output, both)
             else:  # a side that never came
                 rows = result_table(output, self._taken(a, 0, left), self._taken(b, 1, right))
-            return Progress(None, None, None, (*now.owed, rows), *now[4:])
+            return (*owed, rows), waiting
         side, store, positions = (0, a, left) if a is not None else (1, b, right)
         held = result_table(store.schema, store.take(positions))
-        return now._replace(held=(*now.held, held), held_side=side)
+        return owed, waiting._replace(held=(*waiting.held, held), held_side=side)
 
     def _taken(self, store: RowStore | None, side: int, positions: NDArray[np.int64]) -> list[Any]:
         if store is not None:
             return store.take(positions)
-        return [pa.nulls(len(positions), field.type) for field in self.sides[side].schema or ()]
+        return [nulls(len(positions), field.type) for field in self.sides[side].schema or ()]
 
-    def _trim(self) -> None:
+    def _trim(self, positions: Any, then: Callable[[], None] | None) -> None:
         """Drop the rows that left the window, and follow the engine where it gave new positions."""
-        now = self.now
-        if now.trim[0][2] is not None or now.trim[1][2] is not None:
+        if positions[0][2] is not None or positions[1][2] is not None:
             # A stage of its own: once rows are dropped, those that moved can no longer be read again.
-            for store, (first, _, moved) in zip(self.stores, now.trim, strict=True):
+            for store, (first, _, moved) in zip(self.stores, positions, strict=True):
                 if store is not None and moved is not None:
                     store.truncate(first)
                     store.repeat(moved)
-            now = now._replace(trim=tuple((first, after, None) for first, after, _ in now.trim))
-            self.now = now
-        for store, (first, after, _) in zip(self.stores, now.trim, strict=True):
+            positions = tuple((first, after, None) for first, after, _ in positions)
+            self.trim = (positions, then)
+        for store, (first, after, _) in zip(self.stores, positions, strict=True):
             if store is not None and (store._held[0] != first or store._held[1] != after):
                 store.limit(first, after)
-        if now.then is not None:
-            now.then()
-        self.now = Progress(None, None, None, *now[3:])
+        if then is not None:
+            then()
+        self.trim = None
 
     # --- the engine ---
 

@@ -91,12 +91,11 @@ class PhysicalStreams:
 
     def _validate(self, side: int, table: pa.Table) -> None:
         """Raise now what the join would raise when it is the rows' turn; what waits may meet new types."""
+        self._live.validate(side, {side: table})
         engine = self._live.engine_for({side: table})
-        tables = [(side, table)]
         if engine is not self._live.engine:
-            tables += self.order.waiting_tables()
-        for i, rows in tables:
-            engine.read(np.full(len(rows), i, np.uint8), {i: rows})
+            for i, rows in self.order.waiting_tables():
+                engine.read(i, {i: rows})
 
     def finish(self, side: int, name: str, join: Joining) -> None:
         """End a source, and join what waited for it alone."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin import _core, column_store
-from slidejoin.column_store import Keeper, keeper, native_batch, native_kind, taken_batches
+from slidejoin.column_store import Keeper, appended, keeper, native_batch, native_kind, taken_batches
 from slidejoin.errors import SchemaError, UsageError, listed
 
 
@@ -87,30 +87,38 @@ class RowStore:
         """The columns of a table that the core stores, as it reads them."""
         return native_batch(table.select(list(self.places)) if self._held[2] else table)
 
-    def append(self, table: pa.Table, batch: _core.NativeBatch | None = None) -> None:
+    def extended(self, table: pa.Table) -> dict[int, Keeper]:
+        """The other columns with the rows of a table behind theirs; SchemaError if Arrow cannot read them.
+
+        The store goes on with them once they are added, and until then as before. Cost: O(rows) amortised.
+        """
+        _, at, others = self._held
+        if not others:
+            return others
+        return {i: appended(kept, at, table.column(i), self.schema.field(i)) for i, kept in others.items()}
+
+    def add(self, count: int, batch: _core.NativeBatch, others: dict[int, Keeper]) -> None:
+        """Add rows of a table at the end, as :meth:`batch` and :meth:`extended` have prepared them."""
+        first, at, _ = self._held
+        if self.places:
+            self.native.write(at, batch)
+        self._held = (first, at + count, others)
+
+    def append(self, table: pa.Table) -> None:
         """Add rows at the end; their positions continue. A table that fails leaves nothing behind.
 
         Parameters
         ----------
         table : pyarrow.Table
             Has exactly the columns of the schema, in its order (:class:`slidejoin.source.Side` sees to it).
-        batch : NativeBatch, optional
-            What :meth:`batch` made of the table, whose columns are then known to be right.
 
         Notes
         -----
         Cost: O(rows) amortised, a copy of the rows.
         """
-        if batch is None:
-            if not table.schema.equals(self.schema):
-                raise SchemaError(f"rows have the schema\n{table.schema}\nexpected\n{self.schema}")
-            batch = self.batch(table)
-        first, at, others = self._held
-        if self.places:
-            self.native.write(at, batch)
-        if others:
-            others = {i: _appended(kept, at, table.column(i)) for i, kept in others.items()}
-        self._held = (first, at + table.num_rows, others)
+        if not table.schema.equals(self.schema):
+            raise SchemaError(f"rows have the schema\n{table.schema}\nexpected\n{self.schema}")
+        self.add(table.num_rows, self.batch(table), self.extended(table))
 
     def repeat(self, positions: NDArray[np.int64]) -> None:
         """Add copies of rows at the end. Cost: O(positions)."""
@@ -193,13 +201,6 @@ class RowStore:
     def table(self) -> pa.Table:
         """All rows kept, as a table. Cost: O(live rows)."""
         return pa.Table.from_arrays(self.take(np.arange(self.first, self.next)), schema=self.schema)
-
-
-def _appended(kept: Keeper, at: int, column: pa.ChunkedArray) -> Keeper:
-    for chunk in column.chunks:
-        kept = kept.appended(at, chunk)
-        at += len(chunk)
-    return kept
 
 
 def matched_rows(schema: pa.Schema, sides: Sequence[tuple[RowStore, NDArray[np.int64]]]) -> pa.Table:

@@ -10,10 +10,10 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from slidejoin.errors import UsageError
+from slidejoin.errors import CapacityError, UsageError
 from slidejoin.live import LiveJoin
 from slidejoin.physical_streams import PhysicalStreams
-from slidejoin.progress import Progress
+from slidejoin.progress import Owed, Waiting
 from slidejoin.snapshot.binary import Data
 from slidejoin.snapshot.chunks import Increment
 from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
@@ -165,7 +165,7 @@ class SavedJoin:
 
     def _returned(
         self,
-        collected: Callable[[], tuple[pa.Table, Progress]],
+        collected: Callable[[], tuple[pa.Table, Owed, Waiting]],
         call: Callable[..., None] | None = None,
         *arguments: Any,
         open_only: bool = True,
@@ -183,30 +183,36 @@ class SavedJoin:
             if call is not None:
                 call(*arguments)
             live = self._live
-            result, now = collected()
-            live.now = now
+            result, live.owed, live.waiting = collected()
             return result
+        except MemoryError as error:
+            raise _out_of_memory(error) from error
         finally:
             self._busy = False
 
-    def _told(self, call: Callable[..., T], *arguments: Any, open_only: bool = True) -> T:
+    def _told(
+        self, call: Callable[..., T], *arguments: Any, open_only: bool = True, settles: bool = True
+    ) -> T:
         """Make a call that leaves what is owed alone."""
         if self._busy:
             raise UsageError(_BUSY)
         self._busy = True
         try:
-            self._settle(open_only)
+            if settles:
+                self._settle(open_only)
             return call(*arguments)
+        except MemoryError as error:
+            raise _out_of_memory(error) from error
         finally:
             self._busy = False
 
     def _settle(self, open_only: bool) -> None:
         """Complete an interrupted call, and refuse another one if the join has ended."""
-        now = self._live.now
-        if now.step is not None or now.trim is not None:
-            self._live.settle()
-        if open_only and now.ended:
-            raise UsageError(f"the join is {now.ended}; make a new one")
+        live = self._live
+        if live.step is not None or live.trim is not None:
+            live.settle()
+        if open_only and live.waiting.ended:
+            raise UsageError(f"the join is {live.waiting.ended}; make a new one")
 
     @staticmethod
     def _noted(note: str | None) -> str | None:
@@ -216,6 +222,13 @@ class SavedJoin:
 
 
 _BUSY = "this join is in use by another thread; call it from one thread, or hold a lock around each call"
+
+
+def _out_of_memory(error: MemoryError) -> CapacityError:
+    return CapacityError(
+        f"memory ran out ({error}); nothing is lost: free memory, and repeat the call if join.stats does not "
+        "count its rows"
+    )
 
 
 def _is_from(number: Any, least: int) -> bool:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
+from slidejoin.column_store import nulls, take_once
 from slidejoin.errors import SchemaError, listed, missing_column, suggestion
 
 EXPECTED = (
@@ -188,7 +189,7 @@ class Side:
                 f"cast it to {column.type} there, or give the join schemas=(left, right)"
             )
         if column.null_count == len(column):
-            return pa.chunked_array([pa.nulls(len(column), field.type)])
+            return nulls(len(column), field.type)
         if not _may_cast(column.type, field.type):
             raise SchemaError(
                 f"{problem} as in the first batch; cast it, or give the join schemas=(left, right)"
@@ -294,7 +295,10 @@ def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa
     if (rising and len(rows) == table.num_rows) or not table.num_columns:
         return table.slice(0, len(rows))
     rows = np.ascontiguousarray(rows, np.int64)
-    columns = [_numbers_at(column, rows) or _column_rows(column, pa.array(rows)) for column in table.columns]
+    columns = [
+        _numbers_at(column, rows) or _column_rows(column, field, rows)
+        for column, field in zip(table.columns, table.schema, strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
@@ -330,16 +334,16 @@ def _gathered(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     return out
 
 
-def _column_rows(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+def _column_rows(
+    column: pa.ChunkedArray, field: pa.Field, rows: NDArray[np.int64]
+) -> pa.Array | pa.ChunkedArray:
     # A take is three times as fast as a filter by a mask that changes with every row.
-    wide = _wide(column.type)
-    for type_ in (column.type, wide):  # views in their own type, then in one that has a take
+    for type_ in (column.type, _wide(column.type)):  # views in their own type, then in one that has a take
         try:
-            return _cast(pc.take(_cast(column, type_), rows, boundscheck=False), column.type)
-        except pa.ArrowNotImplementedError:
+            return _cast(pc.take(_cast(column, type_), pa.array(rows), boundscheck=False), column.type)
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             pass
-    pieces = [column.slice(row, 1).chunk(0) for row in rows.to_pylist()]  # nested views, run-end encoded
-    return pa.chunked_array([pa.concat_arrays(pieces)] if pieces else [], column.type)
+    return take_once(column, field, rows)  # nested views, run-end encoded, too long for one array
 
 
 def _unique(names: Sequence[str], owner: str) -> None:

@@ -171,7 +171,7 @@ class WindowJoin(SavedJoin):
 
     def finish(self) -> pa.Table:
         """End the input. Returns what was still waiting: rows of sources, unmatched rows of outer joins."""
-        return self._returned(self._live.collected, self._finish, open_only=not self._live.now.owed)
+        return self._returned(self._live.collected, self._finish, open_only=not self._live.owed)
 
     def take_late(self, side: str) -> pa.Table:
         """Late rows of a side since the last call, for windows with ``late="return"``."""
@@ -208,8 +208,8 @@ class WindowJoin(SavedJoin):
             self._told(lambda: engine.check(self._live.stores), open_only=False)
 
     def close(self) -> None:
-        """Release the rows. The counters stay."""
-        self._told(self._close, open_only=False)
+        """Release the rows, and results that an interrupt kept back. The counters stay."""
+        self._told(self._close, open_only=False, settles=False)
 
     def __enter__(self) -> Self:
         return self
@@ -338,7 +338,7 @@ class WindowJoin(SavedJoin):
         final = self._stats()
         final["stored_left"] = final["stored_right"] = final["memory_bytes"] = 0
         live = LiveJoin(self.spec)
-        live.now = live.now._replace(ended="closed")
+        live.waiting = live.waiting._replace(ended="closed")
         snapshots = SnapshotWriter(live)
         self._final, self._live, self._sources, self._snapshots = final, live, None, snapshots
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import slidejoin as sj
@@ -65,6 +66,80 @@ def test_windows_that_change_their_size_again_and_again_stay_exact():
         )
         assert found == expected
         join.check()
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("keys", [[1, 2, 3], ["a", "b", "c"]], ids=["numbers", "texts"])
+def test_the_record_of_a_call_outlives_memory_that_runs_out(keys, how):
+    """Whichever allocation fails, the record is whole when it is asked for again."""
+    hooks = pytest.importorskip("_testcapi")
+    failures = 0
+    while True:
+        join = sj.WindowJoin(sj.equal("k"), sj.rows(3), how=how)
+        join.push(left={"k": keys})
+        join.push(right=pa.table({"k": keys}).slice(0, 0))
+        live = join._live
+        table = pa.table({"k": keys[1:]})
+        native, columns = live.engine.native, live.engine.read(1, {1: table})
+        native.push_rows(1, *columns)
+        memory_ran_out = False
+        hooks.set_nomemory(failures, failures + 1)
+        try:
+            native.record  # noqa: B018
+        except MemoryError:
+            memory_ran_out = True
+        finally:
+            hooks.remove_mem_hooks()
+        left, right, late, candidates, positions = native.record
+        assert (left.tolist(), right.tolist(), late) == ([1, 2], [0, 1], None)
+        assert candidates == isinstance(keys[0], str)
+        assert positions == ((0, 3, None), (0, 2, None))
+        if not memory_ran_out:
+            break
+        failures += 1
+    assert failures > 1
+
+
+class OutOfMemory:
+    """Stands for an object, and runs out of memory when one of its attributes is asked for."""
+
+    def __init__(self, target, name):
+        self._target = target
+        self._name = name
+
+    def __getattr__(self, name):
+        if name == self._name:
+            raise MemoryError("no room")
+        return getattr(self._target, name)
+
+
+def test_memory_that_runs_out_before_the_record_is_read_loses_nothing():
+    join = sj.WindowJoin(sj.equal("k"), sj.rows(3))
+    join.push(left={"k": [1, 2]})
+    join.push(right={"k": [5]})
+    engine = join._live.engine
+    native, engine.native = engine.native, OutOfMemory(engine.native, "record")
+    with pytest.raises(sj.CapacityError, match="after the rows were joined"):
+        join.push(right={"k": [1]})
+    engine.native = native
+    assert join.push(right={"k": [2]})["k"].to_pylist() == [1, 2]
+    join.check()
+
+
+def test_memory_that_runs_out_while_keys_are_read_changes_nothing(monkeypatch):
+    def fail(*_):
+        raise MemoryError("no room")
+
+    join = sj.WindowJoin(sj.equal("k"), sj.rows(3))
+    join.push(left={"k": [1, 2]})
+    before = join.stats
+    with monkeypatch.context() as patch:
+        patch.setattr(sj.bound_join.BoundJoin, "read", fail)
+        for call in (lambda: join.push(right={"k": [1]}), lambda: join.push(left={"k": [1]})):
+            with pytest.raises(sj.CapacityError, match="no room"):
+                call()
+    assert join.stats == before
+    assert join.push(right={"k": [1]}).num_rows == 1
 
 
 RESIDENT = """

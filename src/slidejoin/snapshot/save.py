@@ -153,17 +153,17 @@ def _head(
             parts[f"{name} columns"] = table_part(schema.empty_table())
         if store is not None and live.outcome.uses(i):
             parts[f"{name} matched"] = bits_part(live.outcome.flags(i).astype(bool))
-        if live.now.late[i]:
-            parts[f"{name} late"] = table_part(pa.concat_tables(live.now.late[i]))
-    if live.now.held:
-        parts["held"] = table_part(pa.concat_tables(live.now.held))
-    if live.now.owed:  # an interrupt kept them from being returned
-        parts["owed"] = table_part(pa.concat_tables(live.now.owed))
+        if live.waiting.late[i]:
+            parts[f"{name} late"] = table_part(pa.concat_tables(live.waiting.late[i]))
+    if live.waiting.held:
+        parts["held"] = table_part(pa.concat_tables(live.waiting.held))
+    if live.owed:  # an interrupt kept them from being returned
+        parts["owed"] = table_part(pa.concat_tables(live.owed))
     meta: dict[str, Any] = {
         "spec": live.spec.to_json(),
         "engine": None if live.engine is None else live.engine.state(),
         "stored": [store is not None for store in live.stores],
-        "held_side": live.now.held_side,
+        "held_side": live.waiting.held_side,
         "unequal": 0 if live.engine is None else live.engine.native.rejected,
         "chunks": sums,
         "note": note,
@@ -209,12 +209,12 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
         held = read_table(head.parts["held"])
         if side > 1 or not held.schema.equals(live.sides[side].schema):
             raise StateError("the snapshot contradicts itself: rows are held back that have no place")
-        live.now = live.now._replace(held=(held,), held_side=side)
+        live.waiting = live.waiting._replace(held=(held,), held_side=side)
     if "owed" in head.parts:
         owed = read_table(head.parts["owed"])
         if live.output is None or not owed.schema.equals(live.output):
             raise StateError("the snapshot contradicts itself: results with other columns")
-        live.now = live.now._replace(owed=(owed,))
+        live.owed = (owed,)
     sums = meta["chunks"]
     chunks = check_chunks(sums, found)
     if stranger := [name for name in chunks if chunks[name].fingerprint != spec.fingerprint]:
@@ -267,8 +267,8 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
             late = read_table(part)
             if not late.schema.equals(schema):
                 raise StateError(f"late rows of {name} have other columns")
-            kept = live.now.late
-            live.now = live.now._replace(late=((late,), kept[1]) if i == 0 else (kept[0], (late,)))
+            kept = live.waiting.late
+            live.waiting = live.waiting._replace(late=((late,), kept[1]) if i == 0 else (kept[0], (late,)))
         unseen.append(flags)
     if head.version == 1:
         saved = _from_version_1(live, saved)
