@@ -267,17 +267,21 @@ TEST(memory_for_an_exchange_runs_out) {
     spec.window.left = spec.window.right = 800;
     spec.automatic = true;
     constexpr std::size_t kPush = 2000;
-    // Counts the matches of each push. Memory fails in push `failing` at allocation `at`.
-    const auto run = [&](std::size_t failing, std::uint64_t at, std::vector<std::uint64_t>& counts) {
+    // Counts the matches of each push. Memory fails in push `failing` at allocation `at`, if there are so
+    // many.
+    bool failed = false;
+    const auto run = [&](std::size_t pushes, std::size_t failing, std::uint64_t at,
+                         std::vector<std::uint64_t>& counts) {
         const auto engine = make_engine(spec, Level::portable);
         std::vector<std::uint64_t> changes;
-        for (std::size_t push = 0; push * kPush < stream.keys.size(); ++push) {
+        for (std::size_t push = 0; push < pushes; ++push) {
             const Column keys{stream.keys.data() + push * kPush, nullptr};
             const Batch batch{stream.sides.data() + push * kPush, &keys, nullptr, nullptr, kPush};
             std::uint64_t count = 0;
             {
                 const FailingAllocations allocations(push == failing ? at : 0);
                 count = engine->push(batch, nullptr);
+                failed |= allocations.failed();
             }
             counts.push_back(count);
             changes.push_back(engine->index().changes);
@@ -286,18 +290,23 @@ TEST(memory_for_an_exchange_runs_out) {
         return changes;
     };
     std::vector<std::uint64_t> expected;
-    const auto changes = run(0, 0, expected);
+    const auto changes = run(stream.keys.size() / kPush, 0, 0, expected);
     const auto exchange = static_cast<std::size_t>(
         std::find(changes.begin(), changes.end(), std::uint64_t{1}) - changes.begin());
-    CHECK(exchange + 2 < changes.size());
+    const std::size_t pushes = exchange + 3;
+    CHECK(pushes <= changes.size());
+    expected.resize(pushes);
     int stayed = 0;
-    for (std::uint64_t at = 1; at < 200; ++at) {
+    failed = true;
+    for (std::uint64_t at = 1; failed; ++at) {
         std::vector<std::uint64_t> counts;
+        failed = false;
         try {
-            const auto seen = run(exchange, at, counts);
+            const auto seen = run(pushes, exchange, at, counts);
             stayed += seen[exchange] == 0;
         } catch (const std::bad_alloc&) {
-            continue;  // the push itself needed it
+            failed = true;  // the push itself needed it
+            continue;
         }
         CHECK(counts == expected);
     }
