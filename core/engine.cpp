@@ -7,23 +7,26 @@
 #include <utility>
 
 #include "processor.hpp"
-#include "table_join.hpp"
+#include "run_join.hpp"
 
 namespace slidejoin {
 
 namespace portable {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
+std::unique_ptr<RunJoin> make_runs(const JoinSpec& spec);
 void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
 }  // namespace portable
 #if defined(SLIDEJOIN_AVX2)
 namespace avx2 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
+std::unique_ptr<RunJoin> make_runs(const JoinSpec& spec);
 void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
 }  // namespace avx2
 #endif
 #if defined(SLIDEJOIN_AVX512)
 namespace avx512 {
 std::unique_ptr<Engine> make(const JoinSpec& spec);
+std::unique_ptr<RunJoin> make_runs(const JoinSpec& spec);
 void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
 }  // namespace avx512
 #endif
@@ -74,6 +77,17 @@ void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& righ
     if (level == Level::avx2) return avx2::join_tables(spec, left, right, result);
 #endif
     portable::join_tables(spec, left, right, result);
+}
+
+std::unique_ptr<RunJoin> make_run_join(const JoinSpec& spec, Level level) {
+    if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
+#if defined(SLIDEJOIN_AVX512)
+    if (level == Level::avx512) return avx512::make_runs(spec);
+#endif
+#if defined(SLIDEJOIN_AVX2)
+    if (level == Level::avx2) return avx2::make_runs(spec);
+#endif
+    return portable::make_runs(spec);
 }
 
 Pairs::Pairs(Pairs&& from) noexcept { *this = std::move(from); }

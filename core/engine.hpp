@@ -79,6 +79,15 @@ struct JoinSpec {
         16;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
 };
 
+inline bool is_compound(const JoinSpec& spec) { return spec.indexed.equalities > 0; }
+
+// Whether indexed keys have 64 bits, or 32.
+inline bool has_wide_keys(const JoinSpec& spec) {
+    if (is_compound(spec) || spec.indexed.band == Banded::time) return true;
+    const KeyType type = spec.on.at(0).key;
+    return type == KeyType::int64 || type == KeyType::uint64 || type == KeyType::float64;
+}
+
 // Live tuples of one side that the core can address: with a group on top, positions stay less than 2^31
 // apart.
 inline constexpr std::uint64_t kMaxLive = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 20);

@@ -19,7 +19,7 @@ LAYERS = [
     {"spec"},
     {"arrays", "keys", "column_blocks", "column_store", "source", "ranges"},
     {"numeric", "order", "plan", "result"},
-    {"bound_join", "table_join"},
+    {"bound_join", "sorted_runs", "table_join"},
     {"progress"},
     {"live"},
     {"physical_streams"},

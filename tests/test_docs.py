@@ -15,7 +15,7 @@ MODULES = tuple(
     for name in (
         "atomic_file", "isa", "keys", "numeric", "order", "physical_streams", "predicate", "reference",
         "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.cache",
-        "spark.route", "spec", "table_join", "testing", "window", "window_join",
+        "spark.route", "spec", "sorted_runs", "table_join", "testing", "window", "window_join",
     )
 )  # fmt: skip
 

@@ -92,12 +92,12 @@ nb::object positions(std::int64_t* data, std::size_t size, const nb::handle& own
     return array_over(data, size, NPY_INT64, owner);
 }
 
-// An array that takes over the numbers.
-nb::object taken(std::vector<std::int64_t>&& numbers) {
-    auto* kept = new std::vector<std::int64_t>(std::move(numbers));
-    const nb::capsule owner(kept,
-                            [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-    return positions(kept->data(), kept->size(), owner);
+// An array that takes over the numbers, which are of a type as NumPy numbers it.
+template <class Number>
+nb::object taken(std::vector<Number>&& numbers, int type = NPY_INT64) {
+    auto* kept = new std::vector<Number>(std::move(numbers));
+    const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Number>*>(p); });
+    return array_over(kept->data(), kept->size(), type, owner);
 }
 
 template <class Value>

@@ -3,6 +3,7 @@
 #include "../merge.hpp"
 #include "join.hpp"
 #include "rows.hpp"
+#include "runs.hpp"
 #include "tables.hpp"
 
 namespace slidejoin {
@@ -119,6 +120,23 @@ NB_MODULE(_core, m) {
                   "tuple[numpy.typing.NDArray[typing.Any], ...]"),
           "All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side "
           "has one.");
+    nb::class_<NativeRunPairs>(m, "NativeRunPairs")
+        .def("next", &NativeRunPairs::next, "limit"_a,
+             nb::sig("def next(self, limit: int) -> "
+                     "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"));
+    nb::class_<NativeRunJoin>(m, "NativeRunJoin")
+        .def(nb::init<const std::vector<Conjunct>&, std::uint32_t, const std::string&, const std::string&>(),
+             nb::kw_only(), "on"_a, "equalities"_a, "banded"_a, "level"_a)
+        .def("sort", &NativeRunJoin::sort, "columns"_a,
+             nb::sig("def sort(self, columns: list[tuple[object, object]]) -> "
+                     "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[typing.Any]]"))
+        .def("pairs", &NativeRunJoin::pairs, "left"_a, "right"_a, nb::keep_alive<0, 1>(),
+             nb::sig("def pairs(self, left: tuple[object, tuple[object, ...]], "
+                     "right: tuple[object, tuple[object, ...]]) -> NativeRunPairs"))
+        .def("matched", &NativeRunJoin::matched, "left"_a, "right"_a, "side"_a,
+             nb::sig("def matched(self, left: tuple[object, tuple[object, ...]], "
+                     "right: tuple[object, tuple[object, ...]], side: int) -> "
+                     "numpy.typing.NDArray[numpy.bool_]"));
     nb::class_<NativeBatch>(m, "NativeBatch")
         .def(nb::init<>())
         .def_prop_ro("address", &NativeBatch::address)

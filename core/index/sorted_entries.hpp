@@ -18,6 +18,20 @@ struct EntryRange {
     std::uint32_t size() const { return to - from; }
 };
 
+// The keys of an interval, after those of an interval that began no later.
+template <class Keys, class Key>
+inline EntryRange next_range(const Keys& sorted, EntryRange last, Interval<Key> interval) {
+    const std::size_t from = sorted.advance(last.from, interval.low);
+    std::size_t to = sorted.size;
+    if (interval.high != std::numeric_limits<Key>::max()) [[likely]] {
+        // From the last end on, unless it lies behind this one: intervals may be of different widths.
+        const Key end = interval.high + 1;
+        const bool ahead = (last.to > from) & (sorted.keys[last.to - (last.to > 0)] < end);
+        to = sorted.advance(ahead ? last.to : from, end);
+    }
+    return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
+}
+
 // Sorted keys with kPadding readable slots behind the last one, which hold the greatest key.
 template <class Key>
 struct SortedKeys {
@@ -52,17 +66,8 @@ struct SortedKeys {
         return key == kGreatest ? size : advance(at, static_cast<Key>(key + 1));
     }
 
-    // The keys of an interval, after those of an interval that began no later.
     EntryRange next(EntryRange last, Interval<Key> interval) const {
-        const std::size_t from = advance(last.from, interval.low);
-        std::size_t to = size;
-        if (interval.high != kGreatest) [[likely]] {
-            // From the last end on, unless it lies behind this one: intervals may be of different widths.
-            const Key end = interval.high + 1;
-            const bool ahead = (last.to > from) & (keys[last.to - (last.to > 0)] < end);
-            to = advance(ahead ? last.to : from, end);
-        }
-        return {static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to)};
+        return next_range(*this, last, interval);
     }
 
     // Finds the keys of intervals that ascend by their lower ends, in this call and over calls with the same
@@ -100,6 +105,43 @@ struct SortedKeys {
         }
         return at + SortedKeys{keys + at, std::min(step, size - at)}.count_below(key);
     }
+};
+
+// At least one sorted key, without padding, such as in a mapped file: the last keys are copied to where there
+// is some. A search stays inside the array even if the keys are not sorted.
+template <class Key>
+class UnpaddedKeys {
+  public:
+    const Key* const keys;
+    const std::size_t size;
+
+    UnpaddedKeys(const Key* all, std::size_t count)
+        : keys(all),
+          size(count),
+          head_{all, count > kTail ? count - kTail : 0},
+          border_(head_.size ? all[head_.size] : 0) {
+        std::fill(std::copy(all + head_.size, all + count, tail_), std::end(tail_),
+                  std::numeric_limits<Key>::max());
+    }
+
+    std::size_t advance(std::size_t at, Key key) const {
+        if (at < head_.size && key <= border_) [[likely]]
+            return head_.advance(at, key);
+        const std::size_t done = std::max(at, head_.size) - head_.size;
+        return head_.size + SortedKeys<Key>{tail_, size - head_.size}.advance(done, key);
+    }
+
+    EntryRange next(EntryRange last, Interval<Key> interval) const {
+        return next_range(*this, last, interval);
+    }
+
+  private:
+    static constexpr std::size_t kPadding = SortedKeys<Key>::kPadding;
+    static constexpr std::size_t kTail = 2 * kPadding;  // a search of unsorted keys may step over kPadding
+
+    SortedKeys<Key> head_;  // all but the last keys, which can be read behind it
+    Key border_;            // the first key behind the head
+    Key tail_[kTail + kPadding];
 };
 
 // Equal keys stand in the order of their positions.

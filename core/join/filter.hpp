@@ -13,6 +13,8 @@ class CandidateFilter {
     using Key = std::uint64_t;  // narrower keys are widened
 
   public:
+    static constexpr std::size_t kSelected = 256;
+
     explicit CandidateFilter(const JoinSpec& spec) : self_join_(spec.self_join) {
         const bool first_decided = !is_compound(spec) && spec.indexed.band == Banded::conjunct;
         for (std::size_t i = first_decided ? 1 : 0; i < spec.on.size(); ++i)
@@ -120,6 +122,31 @@ class CandidateFilter {
             default:
                 return test_any(found, count);
         }
+    }
+
+    // The same for the rows [from, from + count) of a batch, kSelected at most: lists those that match.
+    std::size_t select(const Batch& batch, std::size_t from, std::size_t count, std::uint32_t* found) const {
+        if (nothing_) return 0;
+        Key keys[kSelected];
+        bool fails[kSelected];
+        std::fill_n(fails, count, false);
+        for (std::size_t f = 0, start = 0; f < conjuncts_.size(); start = ends_[f++]) {
+            const TestedConjunct& conjunct = conjuncts_[f];
+            const Column column = column_of(batch, conjunct.number, conjunct.time);
+            conjunct.condition->encode_keys(column, from, count, keys, fails);
+            for (std::size_t i = 0; i < count; ++i) {
+                bool inside = false;
+                for (std::size_t at = start; at < ends_[f]; ++at)
+                    inside |= tested_intervals_[at].contains(keys[i]);
+                fails[i] |= !inside;
+            }
+        }
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            found[kept] = static_cast<std::uint32_t>(from + i);
+            kept += !fails[i];
+        }
+        return kept;
     }
 
     void forget(Side side, std::uint64_t position) {

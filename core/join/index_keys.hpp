@@ -194,15 +194,6 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
     Buffer<Interval<Key>> exact_;
 };
 
-inline bool is_compound(const JoinSpec& spec) { return spec.indexed.equalities > 0; }
-
-// The width of the indexed keys, as one of their types.
-inline bool has_wide_keys(const JoinSpec& spec) {
-    if (is_compound(spec) || spec.indexed.band == Banded::time) return true;
-    const KeyType type = spec.on.at(0).key;
-    return type == KeyType::int64 || type == KeyType::uint64 || type == KeyType::float64;
-}
-
 template <class Key>
 std::unique_ptr<IndexKeys<Key>> make_index_keys(const JoinSpec& spec) {
     if constexpr (sizeof(Key) == 8)

@@ -12,6 +12,7 @@
 
 #include "../table_join.hpp"
 #include "filter.hpp"
+#include "parts.hpp"
 #include "table_sort.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -231,7 +232,7 @@ class SortMergeJoin {
             : join_(join),
               pairs_(pairs),
               matched_(matched),
-              indexed_(make_index_keys<Key>(join.spec_.on)),
+              finder_(join.spec_.on, join.side_),
               filter_(join.spec_.on) {
             filter_.share(join.filter_);
         }
@@ -296,37 +297,20 @@ class SortMergeJoin {
 
         // The parts of some probing rows: as many for each row as the condition has intervals.
         const EntryRange* find_parts(std::size_t start, std::size_t count) {
-            const std::size_t width = join_.width_;
-            keys_.reserve(count);
-            intervals_.reserve(count * width);
-            parts_.reserve(count * width);
-            tasks_.reserve(count * width);
-            indexed_->read(join_.probing_, start, count, keys_.data(), nulls_.data());
-            indexed_->partners({nullptr, join_.side_}, keys_.data(), count, intervals_.data());
-            std::size_t tasks = 0;
-            for (std::size_t i = 0; i < count * width; ++i) {
-                parts_[i] = {};
-                if (!intervals_[i].empty() && !nulls_[i / width])
-                    tasks_[tasks++] = {intervals_[i].low, static_cast<std::uint32_t>(i)};
-            }
-            sort_entries(tasks_.data(), tasks, sorting_);
-            EntryRange last;
-            for (std::size_t task = 0; task < tasks; ++task)
-                parts_[tasks_[task].value] = last =
-                    join_.run_.search().next(last, intervals_[tasks_[task].value]);
+            parts_.reserve(count * join_.width_);
+            std::fill_n(parts_.data(), count * join_.width_, EntryRange{});
+            finder_.find(join_.probing_, start, count, nulls_.data(), join_.run_.search(),
+                         [&](std::size_t slot, EntryRange part) { parts_[slot] = part; });
             return parts_.data();
         }
 
         SortMergeJoin& join_;
         Pairs* pairs_;
         std::uint8_t* matched_;
-        std::unique_ptr<IndexKeys<Key>> indexed_;
+        PartFinder<Key> finder_;
         CandidateFilter filter_;
         Buffer<bool> nulls_;
-        Buffer<Key> keys_;
-        Buffer<Interval<Key>> intervals_;
         Buffer<EntryRange> parts_;
-        Buffer<Entry<Key>> tasks_, sorting_;
         Buffer<std::uint32_t> found_, scratch_;
     };
 

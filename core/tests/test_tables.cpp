@@ -2,72 +2,15 @@
 // workers: under Address- and UndefinedBehaviorSanitizer, and separately under ThreadSanitizer.
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "../table_join.hpp"
 #include "../workers.hpp"
-#include "testing.hpp"
+#include "table_cases.hpp"
 
 using namespace slidejoin;
 
-using Values = std::vector<std::int64_t>;
-using Found = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-static Bound sum(std::int64_t offset) {
-    return {BoundKind::sum, offset >> 63, static_cast<std::uint64_t>(offset), 0.0};
-}
-
-static ConjunctSpec band(std::int64_t lower, std::int64_t upper) {
-    return {KeyType::int64, {{sum(lower), sum(upper)}}};
-}
-
-static bool holds(const ConjunctSpec& conjunct, std::int64_t left, std::int64_t right) {
-    const auto offset = [](const Bound& bound) {
-        return static_cast<__int128>(bound.high) << 64 | bound.low;
-    };
-    return std::any_of(conjunct.ranges.begin(), conjunct.ranges.end(), [&](const Range& range) {
-        return left + offset(range.lower) <= right && right <= left + offset(range.upper);
-    });
-}
-
-// A table: values of one column for each conjunct, and which of them are missing.
-struct Table {
-    std::vector<Values> columns;
-    std::vector<std::vector<std::uint8_t>> nulls;
-
-    std::size_t size() const { return columns[0].size(); }
-};
-
-static Table random_table(testing::Random& random, std::size_t columns, std::size_t size,
-                          std::uint64_t range) {
-    Table table;
-    for (std::size_t i = 0; i < columns; ++i) {
-        Values values(size);
-        std::vector<std::uint8_t> nulls(size);
-        for (std::size_t row = 0; row < size; ++row) {
-            values[row] = static_cast<std::int64_t>(testing::below(random, range)) - 3;
-            if (testing::below(random, 50) == 0) values[row] = std::numeric_limits<std::int64_t>::max();
-            nulls[row] = testing::below(random, 20) == 0;
-        }
-        table.columns.push_back(std::move(values));
-        table.nulls.push_back(std::move(nulls));
-    }
-    return table;
-}
-
-static Found every_pair(const JoinSpec& on, const Table& left, const Table& right) {
-    Found found;
-    for (std::size_t a = 0; a < left.size(); ++a)
-        for (std::size_t b = 0; b < right.size(); ++b) {
-            bool match = true;
-            for (std::size_t i = 0; match && i < on.on.size(); ++i)
-                match = !left.nulls[i][a] && !right.nulls[i][b] &&
-                        holds(on.on[i], left.columns[i][a], right.columns[i][b]);
-            if (match) found.emplace_back(a, b);
-        }
-    return found;
-}
+using namespace testing;
 
 static TableJoinResult joined(const TableJoinSpec& spec, const Table& left, const Table& right, Level level) {
     std::vector<Column> columns[2];
@@ -105,28 +48,8 @@ static void check(const JoinSpec& on, const Table& left, const Table& right) {
     }
 }
 
-static std::vector<JoinSpec> conditions() {
-    const ConjunctSpec equal = band(0, 0);
-    const ConjunctSpec two_bands{KeyType::int64, {{sum(-4), sum(-2)}, {sum(3), sum(5)}}};
-    std::vector<JoinSpec> all;
-    const auto add = [&](std::vector<ConjunctSpec> on, std::uint32_t equalities, Banded banded) {
-        JoinSpec spec;
-        spec.on = std::move(on);
-        spec.indexed = {equalities, banded};
-        all.push_back(std::move(spec));
-    };
-    add({band(-2, 3)}, 0, Banded::conjunct);
-    add({band(1, 0)}, 0, Banded::conjunct);  // matches nothing
-    add({two_bands}, 0, Banded::conjunct);
-    add({band(-40, 40), band(0, 5)}, 0, Banded::conjunct);
-    add({equal, equal}, 2, Banded::none);
-    add({equal, band(-9, 9)}, 1, Banded::conjunct);
-    add({equal, two_bands, band(-30, 2)}, 1, Banded::conjunct);
-    return all;
-}
-
 TEST(tables_join_as_every_pair_says) {
-    testing::Random random(5);
+    Random random(5);
     for (const JoinSpec& on : conditions())
         for (const auto& [left, right] :
              {std::pair<std::size_t, std::size_t>{0, 9}, {9, 0}, {1, 1}, {40, 300}, {300, 7}})
@@ -136,7 +59,7 @@ TEST(tables_join_as_every_pair_says) {
 
 // Rows enough for several buckets and blocks; few of them match.
 TEST(tables_of_many_rows) {
-    testing::Random random(6);
+    Random random(6);
     const JoinSpec on = conditions()[0];
     for (const std::uint64_t range : {std::uint64_t{1} << 17, std::uint64_t{1} << 62}) {
         const Table left = random_table(random, 1, 20'000, range),
@@ -170,7 +93,7 @@ TEST(tables_of_many_rows) {
 }
 
 TEST(more_pairs_than_the_limit_are_refused) {
-    testing::Random random(7);
+    Random random(7);
     for (const JoinSpec& on : conditions()) {
         const Table left = random_table(random, on.on.size(), 200, 12),
                     right = random_table(random, on.on.size(), 200, 12);

@@ -102,6 +102,11 @@ def native_pairs(
     )
 
 
+def native_runs(on: Sequence[tuple[str, Ranges]], *, equalities: int, banded: str) -> _core.NativeRunJoin:
+    """Make a join of sorted runs on the current instruction set; arguments as for :func:`native_join`."""
+    return _core.NativeRunJoin(on=_conjuncts(on), equalities=equalities, banded=banded, level=isa.current())
+
+
 # Times in the state of a native join are numbers of up to 128 bits, or None for "never".
 _TIMES = ("latest", "watermark", "progress")
 

@@ -3,11 +3,14 @@
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from slidejoin.index import check_index
 from slidejoin.keys import BoundKey, BoundSpec
 from slidejoin.spec import GROUP, JoinSpec
 from slidejoin.stats import JoinStats
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,16 @@ class Plan:
     def indexed(self) -> tuple[BoundKey, ...]:
         """The conjuncts in the index, besides the time."""
         return self.keys[: self.equalities + (self.banded == "conjunct")]
+
+    def with_time(self, conjuncts: Sequence[T], time: Sequence[T]) -> list[T]:
+        """A list with an item for each conjunct, and that of the time in its place among them."""
+        place = len(self.indexed)
+        return [*conjuncts[:place], *time, *conjuncts[place:]]
+
+    @property
+    def banded_conjunct(self) -> str:
+        """``banded`` where the time is one of the conjuncts."""
+        return "conjunct" if self.banded == "time" else self.banded
 
 
 def plan(bound: BoundSpec) -> Plan:

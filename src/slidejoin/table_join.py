@@ -21,6 +21,7 @@ from slidejoin.column_store import take_once
 from slidejoin.errors import CapacityError, SpecError
 from slidejoin.join_type import How, JoinType
 from slidejoin.keys import COMPARISONS, BoundKey, BoundTime, bind
+from slidejoin.keys.extract import Mask
 from slidejoin.native import Ranges, native_pairs
 from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
@@ -167,14 +168,12 @@ class PairFinder:
 
     def __init__(self, tables: Sequence[pa.Table], chosen: Plan, time: BoundTime | None = None) -> None:
         on = [(key.key.name, *_columns(tables, key)) for key in chosen.keys]
-        if time is not None:
-            ranges: Ranges = [(("sum", -time.before), ("sum", time.after))]
-            times = [time.extract(table, side) for side, table in enumerate(tables)]
-            on.insert(len(chosen.indexed), ("int64", ranges, times))
+        times = [] if time is None else [("int64", time.ranges, _extracted(tables, time))]
+        on = chosen.with_time(on, times)
         self._on = [(name, ranges) for name, ranges, _ in on]
         self._keys = [[columns[side] for _, _, columns in on] for side in (0, 1)]
         self._equalities = chosen.equalities
-        self._banded = "conjunct" if chosen.banded == "time" else chosen.banded
+        self._banded = chosen.banded_conjunct
 
     def pairs(
         self, limit: int, left: slice = _ALL, right: slice = _ALL, workers: int = 1
@@ -265,10 +264,14 @@ def _unmatched(table: pa.Table, numbers: Numbers) -> Numbers:
     return np.flatnonzero(unmatched)
 
 
+def _extracted(tables: Sequence[pa.Table], key: BoundKey | BoundTime) -> list[tuple[NDArray[Any], Mask]]:
+    return [key.extract(table, side) for side, table in enumerate(tables)]
+
+
 def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tuple[NDArray[Any], Any]]]:
     """The ranges of a condition and the keys of both tables. Text is numbered, alike in both."""
     if key.verify is None:
-        return key.ranges, [key.extract(table, side) for side, table in enumerate(tables)]
+        return key.ranges, _extracted(tables, key)
     texts = [
         plain_text(table.column(name), key.common)
         for table, name in zip(tables, (key.left, key.right), strict=True)

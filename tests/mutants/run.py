@@ -47,7 +47,8 @@ STRUCTURES = {
     )
 }
 
-TABLES = {"test_tables"}  # need the join of tables, on the portable copy
+# What tests need besides, on the portable copy: a file of the core.
+JOINS = {"test_run_join": "run_join", "test_tables": "table_join"}
 WHOLE_JOIN = {"test_engine", "test_plans"}  # need the driver, too; they run on the portable copy
 APART = {"test_allocation", "test_fuzz_corpus"}  # need a linker's option or files, too
 
@@ -134,9 +135,9 @@ def supported_levels() -> set[int]:
     return {level for level, needed in NEEDED.items() if needed <= flags}
 
 
-def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
+def stubs(level: int, kinds: list[str], engine: bool, join: str | None) -> str:
     """What a test program names and never calls: the other structures, and the joins of other levels."""
-    headers = ("target", "structures", "table_join")
+    headers = ("target", "structures", "run_join")
     lines = [*(f'#include "core/{header}.hpp"' for header in headers), "namespace slidejoin {"]
     absent = [kind for kind in STRUCTURES if kind not in kinds]
     lines.append(f"namespace {LEVELS[level]} {{")
@@ -154,11 +155,16 @@ def stubs(level: int, kinds: list[str], engine: bool, tables: bool) -> str:
                 f"namespace {LEVELS[other]} {{ std::unique_ptr<Engine> make(const JoinSpec&) {{"
                 ' throw std::logic_error("no join in this program"); } }'
             )
-        if not (tables and other == level):
+        if not (join == "table_join" and other == level):
             lines.append(
                 f"namespace {LEVELS[other]} {{ void join_tables(const TableJoinSpec&, const Batch&,"
                 " const Batch&, TableJoinResult&) {"
                 ' throw std::logic_error("no join of tables in this program"); } }'
+            )
+        if not (join == "run_join" and other == level):
+            lines.append(
+                f"namespace {LEVELS[other]} {{ std::unique_ptr<RunJoin> make_runs(const JoinSpec&) {{"
+                ' throw std::logic_error("no join of runs in this program"); } }'
             )
     lines.append("}")
     return "\n".join(lines) + "\n"
@@ -216,7 +222,7 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
     own = [f"SLIDEJOIN_LEVEL={level}"]
     picked = [f"SLIDEJOIN_{LEVELS[level].upper()}"] if level else []
     stub = tree / f"stubs_{test}_{level}.cpp"
-    stub.write_text(stubs(level, kinds, engine, test in TABLES))
+    stub.write_text(stubs(level, kinds, engine, JOINS.get(test)))
     sources = [
         ("core/tests/main.cpp", own),
         (f"core/tests/{test}.cpp", own),
@@ -225,8 +231,8 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
     ]
     if engine:
         sources.append(("core/level.cpp", own))
-    if test in TABLES:
-        sources.append(("core/table_join.cpp", own))
+    if test in JOINS:
+        sources.append((f"core/{JOINS[test]}.cpp", own))
     for kind in kinds:
         template, header = STRUCTURES[kind]
         named = [
@@ -332,7 +338,7 @@ class Runner:
     def level_of(self, mutant: Mutant, test: str) -> int:
         if mutant.level is not None:
             return mutant.level
-        return 0 if test in WHOLE_JOIN | TABLES else max(self.levels - {1})
+        return 0 if test in WHOLE_JOIN | JOINS.keys() else max(self.levels - {1})
 
     def needs(self, mutants: list[Mutant]) -> list[tuple[str, int]]:
         runnable = [

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slidejoin.errors import SchemaError
 from slidejoin.keys.extract import SIDES, Mask, find, integers, readable
 from slidejoin.keys.types import DAY, NANOSECONDS, common_type, decoded, described, family, tick
+from slidejoin.native import Bound
 from slidejoin.window import Window, format_duration
 
 _FAMILIES = ("integer", "date", "naive timestamp", "zoned timestamp")
@@ -38,6 +39,11 @@ class BoundTime:
     before: int = 0
     after: int = 0
     lateness: int | None = None
+
+    @property
+    def ranges(self) -> tuple[tuple[Bound, Bound]]:
+        """Where the right timestamp of a match lies, by the left one: an interval as a band."""
+        return ((("sum", -self.before), ("sum", self.after)),)
 
     def readable(self, type_: pa.DataType) -> int | None:
         """How the core reads timestamps out of a column of a type; None if it does not."""
