@@ -1,26 +1,27 @@
-"""Who runs in the Spark benchmark: our join, what users do without it, and an operator that does nothing."""
+"""Who runs in the Spark benchmark: our join, what users do without it, and a task that does nothing."""
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming import StatefulProcessor
 
 from benchmarks.spark_files import COLUMNS, LATENESS, LENGTH, Streams
-from slidejoin.spark import blobs, join, recipe, tasks
-from slidejoin.spark.join import CHANGELOG, PROVIDER, ROCKSDB, unpacked
-from slidejoin.spark.kept import GroupState
-from slidejoin.spark.prepare import prepare, routed
-from slidejoin.spark.tasks import GUARD
+from slidejoin.spark import join
+from slidejoin.spark.arrivals import crossing
+from slidejoin.spark.output import ROWS
+from slidejoin.spark.prepare import prepare
 
 Join: TypeAlias = Callable[[DataFrame, DataFrame], DataFrame]
 
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 # Every contender on RocksDB has changelog checkpoints: without them a commit costs several times as much.
@@ -50,10 +51,10 @@ class Contender:
 
 
 def ours(streams: Streams) -> Contender:
-    """slidejoin; it makes its settings itself."""
+    """Slidejoin."""
 
     def run(left: DataFrame, right: DataFrame) -> DataFrame:
-        return join(left, right, on=streams.on, window=streams.interval)
+        return join(left, right, on=streams.on, window=streams.interval, state_dir=tempfile.mkdtemp())
 
     return Contender("ours", run)
 
@@ -105,68 +106,35 @@ def bucketed(streams: Streams, left: DataFrame, right: DataFrame) -> DataFrame:
     return copied.join(home, "bucket").where(near).drop("bucket")
 
 
-# --- An operator that does nothing ---
+# --- A task that does nothing ---
 
 
 def empty(streams: Streams) -> Contender:
-    """Our router, shuffle, store and way out, and between them an operator that joins nothing.
+    """The plan of our join, with a task that reads its rows, drops them, and keeps no state.
 
-    It decodes its blobs and drops them, and hands out as many rows as the join would in full windows, made in
-    advance. What it takes is what any operator would that is built this way.
+    It hands out as many rows as the join would in full windows, made in advance. What it takes is what any
+    task would that is reached this way.
     """
 
     def run(left: DataFrame, right: DataFrame) -> DataFrame:
-        prepared = prepare(left, right, streams.on, streams.interval, "inner", ("", "_right"), None, None)
-        plan = prepared.recipe
-        results = (
-            routed(prepared, tasks.route)
-            .groupBy("group")
-            .transformWithStateInPandas(
-                _Empty(plan.to_json(), 2 * streams.matches),
-                outputStructType="data binary",
-                outputMode="Append",
-                timeMode="EventTime",
-            )
+        prepared = prepare(
+            left, right, streams.on, streams.interval, "inner", ("", "_right"), None, None, "unused", "join"
         )
-        return unpacked(results, prepared)
+        plan, rate = prepared.recipe, 2 * streams.matches
 
-    return Contender("empty operator", run, _ON_ROCKSDB, joins=False)
+        def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            home = sum(int(np.count_nonzero(batch.column(0).to_numpy())) for batch in batches)
+            wanted, ready = round(home * rate), _ready(plan.output)
+            for start in range(0, wanted, ready.num_rows):
+                yield ready.slice(0, wanted - start)
 
+        return crossing(plan, left, right).mapInArrow(drop, prepared.output)
 
-class _Empty(StatefulProcessor):  # type: ignore[misc]
-    """Hands out ``rate`` rows for every row of the side at home, of which each is in one group."""
-
-    def __init__(self, text: str, rate: float) -> None:
-        self._text = text
-        self._rate = rate
-
-    def init(self, handle: Any) -> None:
-        """Declare the state of the join, which stays empty."""
-        self._state = GroupState(handle)
-        self._recipe = recipe.read(self._text)
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
-        """Decode blobs, and hand out ready rows."""
-        count = 0
-        for frame in rows:
-            for side, blob in zip(frame["side"], frame["data"], strict=True):
-                if key[0] != GUARD:
-                    batch = blobs.decode(blob, self._recipe.schemas[side])
-                    count += batch.num_rows if side == self._recipe.routing.home else 0
-        wanted = round(count * self._rate)
-        ready = _ready(self._text)
-        while wanted > 0:
-            batch = ready.slice(0, wanted)
-            wanted -= batch.num_rows
-            yield pd.DataFrame({"data": [blobs.encode(batch)]})
-
-    def close(self) -> None:
-        """Nothing is held."""
+    return Contender("empty task", run, joins=False)
 
 
 @functools.cache
-def _ready(text: str) -> pa.RecordBatch:
-    """Rows of a result, as many as a blob has."""
-    zeros = pa.array(np.zeros(blobs.ROWS, np.int64))
-    schema = recipe.read(text).output
+def _ready(schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of a result."""
+    zeros = pa.array(np.zeros(ROWS, np.int64))
     return pa.RecordBatch.from_arrays([zeros.cast(field.type) for field in schema], schema=schema)

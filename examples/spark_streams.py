@@ -52,6 +52,7 @@ agreeing = join(
     on=sj.band("degrees", within=0.2),
     window=sj.interval(before="2s", after="2s", time="ts", lateness="15s"),
     partitions=2,
+    state_dir=folder / "state",
 )
 
 query = (

@@ -14,8 +14,9 @@ MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
         "atomic_file", "isa", "keys", "numeric", "order", "physical_streams", "predicate", "reference",
-        "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.cache",
-        "spark.route", "spec", "sorted_runs", "table_join", "testing", "window", "window_join",
+        "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.arrivals",
+        "spark.files", "spark.live", "spark.partition", "spark.spark_hash",
+        "spec", "sorted_runs", "table_join", "testing", "window", "window_join",
     )
 )  # fmt: skip
 

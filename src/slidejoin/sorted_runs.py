@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SpecError
-from slidejoin.keys import BoundTime
+from slidejoin.keys import BoundKey, BoundTime
 from slidejoin.keys.extract import Mask
 from slidejoin.native import native_runs
 from slidejoin.plan import Plan
@@ -80,6 +80,9 @@ class RunKernel:
         self.hashed = any(key.verify is not None for key in chosen.keys)
         self._chosen = chosen
         self._time = time
+        self._bounds: list[BoundKey | BoundTime] = chosen.with_time(
+            list(chosen.keys), [] if time is None else [time]
+        )
         on = [(key.key.name, key.ranges) for key in chosen.keys]
         self._native = native_runs(
             chosen.with_time(on, [] if time is None else [("int64", time.ranges)]),
@@ -94,6 +97,22 @@ class RunKernel:
         """
         times = [] if self._time is None else [self._time.extract(table, side)]
         return self._chosen.with_time([key.extract(table, side) for key in self._chosen.keys], times)
+
+    @property
+    def time_at(self) -> int:
+        """The place of the time among the conditions."""
+        assert self._time is not None, "the caller has given one"
+        return self._bounds.index(self._time)
+
+    def in_place(self, schema: pa.Schema, side: int) -> list[bool]:
+        """For each condition, whether its values stand in a column as they are: reading them costs O(1)."""
+        types = [schema.field((bound.left, bound.right)[side]).type for bound in self._bounds]
+        ways = [bound.readable(type_) for bound, type_ in zip(self._bounds, types, strict=True)]
+        return [way is not None and way >= 0 for way in ways]
+
+    def column(self, table: pa.Table, side: int, condition: int) -> NDArray[Any]:
+        """The values of one condition; those of one chunk that are there in place are not copied."""
+        return self._bounds[condition].extract(table, side)[0]
 
     def sort(self, columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """The order of a run: row numbers by ascending key, equal keys by row, and those keys.

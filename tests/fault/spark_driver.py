@@ -48,6 +48,11 @@ def arguments(on="band", before="3s", after="2s", how="inner", partitions=2):
     return {"on": predicates[on], "window": window, "how": how, "partitions": partitions}
 
 
+def joined(sides, out, **options):
+    """The join that settings ask for, with its state beside the checkpoints."""
+    return join(*sides, **arguments(**options), state_dir=f"{out}/state")
+
+
 def inputs(spark, data, schema=SCHEMA):
     return [
         spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{data}/{side}")
@@ -71,7 +76,7 @@ def main():
         name = options.pop("name")
         told = json.dumps(options, sort_keys=True)
         if told not in results:  # the same join twice: two queries from one DataFrame
-            results[told] = join(*inputs(spark, settings["data"]), **arguments(**options))
+            results[told] = joined(inputs(spark, settings["data"]), out, **options)
         queries.append(start(results[told], out, name))
     for query in queries:
         query.awaitTermination()

@@ -10,19 +10,14 @@ import sys
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
-from spark_driver import SCHEMA, arguments, inputs, session, start
-
-from slidejoin.spark import join
+from spark_driver import SCHEMA, inputs, joined, session, start
 
 NAME = "left"
-PARTITIONS = "spark.sql.shuffle.partitions"
 OTHERS = {
     "predicate": {"on": "wider"},
     "window": {"before": "4s"},
     "inner": {"how": "inner"},
     "full": {"how": "full"},
-    "partitions": {"partitions": 3},
-    "shuffle partitions": {"partitions": None},
     "schema": {},
 }
 
@@ -69,9 +64,8 @@ def main():
         settings = json.load(file)
     spark, out, said = session(settings["master"], settings["conf"]), Path(settings["out"]), {}
     arrive(settings, range(3))
-    result = join(*inputs(spark, settings["data"]), **arguments(how="left"))
+    result = joined(inputs(spark, settings["data"]), out, how="left")
     said["first run"] = run(result, out)
-    # The workers still have live joins of later micro-batches, and so have the files.
     forget(out, 2, also_results=False)
     said["replay"] = run(result, out)
     forget(out, 1, also_results=True)
@@ -79,17 +73,14 @@ def main():
     arrive(settings, [3])
     refused = {}
     for name, options in OTHERS.items():
-        if name == "shuffle partitions":
-            spark.conf.set(PARTITIONS, "7")
         schema = SCHEMA + ", more string" if name == "schema" else SCHEMA
-        another = join(*inputs(spark, settings["data"], schema), **arguments(**{"how": "left", **options}))
+        another = joined(inputs(spark, settings["data"], schema), out, **{"how": "left", **options})
         refused[name] = run(another, out)
     arrive(settings, settings["rest"])
-    spark.conf.set(PARTITIONS, "5")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    again = join(*inputs(spark, settings["data"]), **arguments(how="left"))
-    said["another zone"] = run(again, out)
-    said["full"] = run(join(*inputs(spark, settings["data"]), **arguments(how="full")), out, "full")
+    again = joined(inputs(spark, settings["data"]), out, how="left", partitions=5)
+    said["another zone and partitions"] = run(again, out)
+    said["full"] = run(joined(inputs(spark, settings["data"]), out, how="full"), out, "full")
     print(json.dumps({"went on": said, "refused": refused}))  # noqa: T201
     spark.stop()
 

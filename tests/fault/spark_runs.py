@@ -64,15 +64,15 @@ class Streams:
 
     def _in_time(self):
         """(ts, key, whether not null, id) of the rows of each side that are not late."""
-        watermark, newest, found = 0, [0, 0], ([], [])
+        watermark, newest, found = -(2**63), [-(2**63)] * 2, ([], [])
         for tables in zip(*self.tables, strict=True):
             for side, table in enumerate(tables):
                 ts = table["ts"].cast(pa.int64()).to_numpy()
                 keys = table["k"]
                 columns = ts, keys.fill_null(0).to_numpy(), keys.is_valid().to_numpy(), table["id"].to_numpy()
-                found[side].append([column[ts > watermark * 1000] for column in columns])
+                found[side].append([column[ts >= watermark] for column in columns])
                 newest[side] = max(newest[side], ts.max())
-            watermark = max(watermark, (min(newest) - LATENESS) // 1000)
+            watermark = max(watermark, min(newest) - LATENESS)
         return [[np.concatenate(columns) for columns in zip(*parts, strict=True)] for parts in found]
 
     def expected(self, how):

@@ -1,4 +1,4 @@
-"""``kill -9`` of a Spark driver, of Python workers and of an executor, and caches spoilt meanwhile.
+"""``kill -9`` of a Spark driver, of Python workers and of an executor.
 
 Nothing is lost and nothing comes twice: the output is that of brute force, as a multiset.
 SLIDEJOIN_TESTS=long kills more often.
@@ -7,7 +7,6 @@ SLIDEJOIN_TESTS=long kills more often.
 import os
 import random
 import re
-import shutil
 import time
 from pathlib import Path
 
@@ -78,43 +77,19 @@ def test_the_driver_dies_at_any_time(tmp_path):
     assert len(killed) == KILLS, f"seed {seed}: only killed at {killed}"
 
 
-def spoil(rng, root):
-    """Do something to the cache files of a host."""
-    files = [path for path in root.glob("**/slidejoin/*/*/*") if path.is_file()]
-    if not files:
-        return 0
-    for path in rng.sample(files, min(len(files), 3)):
-        try:
-            data, what = path.read_bytes(), rng.randrange(5)
-            if what == 0:
-                path.unlink()
-            elif what == 1:
-                shutil.rmtree(path.parent)
-            else:
-                new = path.with_name("spoilt")
-                new.write_bytes(
-                    [data[: len(data) // 2], data[:-5] + b"wrong", rng.choice(files).read_bytes()][what - 2]
-                )
-                os.replace(new, path)
-        except OSError:
-            continue  # a worker was faster
-    return 1
-
-
-def test_workers_die_and_caches_are_spoilt_while_it_runs(tmp_path):
+def test_workers_die_while_it_runs(tmp_path):
     """Two queries from one DataFrame, and another one: Spark runs tasks again, in other workers."""
     rng = random.Random()
     streams = Streams(tmp_path / "data", batches=20 if LONG else 6)
     hows = {"inner": "inner", "again": "inner", "right": "right"}
     settings = {"data": str(tmp_path / "data"), "joins": [{"name": n, "how": how} for n, how in hows.items()]}
-    kills = spoilt = failures = 0
+    kills = failures = 0
     for _ in range(3):
         with Driver(tmp_path, master="local[2,20]", **settings) as driver:
             before, due = 1, 0.0
             while driver.process.poll() is None:
                 done = [batches(tmp_path, name) for name in hows]
                 if min(done) >= 1 and sum(done) > before and time.monotonic() > due:
-                    spoilt += spoil(rng, driver.temporary)
                     if (workers := driver.python_workers()) and rng.random() < 0.6:
                         kill_all([rng.choice(workers)])
                         kills += 1
@@ -126,12 +101,12 @@ def test_workers_die_and_caches_are_spoilt_while_it_runs(tmp_path):
             break
     assert done, "the machine is too busy"
     check(streams, tmp_path, hows)
-    assert (kills > 2) & (spoilt > 2), f"{kills} kills, {spoilt} times spoilt"
+    assert kills > 2
     assert failures, "no kill has hit a task"
 
 
 def test_an_executor_dies(tmp_path):
-    """Of a cluster: its state and its live joins are gone, the others go on from the checkpoint."""
+    """Of a cluster: others do its tasks again, from the same state."""
     home = tmp_path / "spark"  # of links, since Spark writes there
     home.mkdir()
     for path in Path(pyspark.__file__).parent.iterdir():

@@ -69,7 +69,7 @@ def test_java_that_is_not_there(java, monkeypatch, tmp_path):  # noqa: ARG001
         check_spark()
 
 
-@pytest.mark.parametrize("library", ["pyspark", "pandas", "google.protobuf"])
+@pytest.mark.parametrize("library", ["pyspark", "pandas"])
 def test_library_that_is_not_there(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(SparkError, match=rf"Spark needs {library}: pip install 'slidejoin\[spark\]'"):

@@ -42,9 +42,10 @@ def session():
 
 
 @pytest.fixture
-def spark(session):
-    """A session with settings, temporary views and streams of its own."""
+def spark(session, tmp_path):
+    """A session with settings, temporary views and streams of its own. Joins keep their state below it."""
     own = session.newSession()
+    own.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "checkpoints"))
     yield own
     for query in own.streams.active:
         query.stop()

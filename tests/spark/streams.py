@@ -151,7 +151,7 @@ def run(frame: Any, folder: Path, **options: str) -> tuple[pa.Table, Any]:
 
 def combined(frames: dict[str, Any]) -> Any:
     """Several results as one frame, so that one query runs all of them; :func:`parts` takes them apart."""
-    named = [frame.withColumn(CASE, functions.lit(name)) for name, frame in frames.items()]
+    named = [frame.repartition(1).withColumn(CASE, functions.lit(name)) for name, frame in frames.items()]
     return functools.reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), named)
 
 
@@ -162,26 +162,47 @@ def parts(table: pa.Table, frames: dict[str, Any]) -> dict[str, pa.Table]:
     }
 
 
+# --- Without Spark ---
+
+
+def crossed(plan: Any, sides: Sequence[pa.Table], rows: int = 10**6) -> list[pa.RecordBatch]:
+    """The rows of both sides as they cross to the only task of a join, so many in a batch."""
+    kinds = {
+        place: field.type
+        for places, schema in zip(plan.places, plan.schemas, strict=True)
+        for place, field in zip(places, schema, strict=True)
+    }
+    batches = []
+    for half in range(len(plan.halves)):
+        for side, table in enumerate(sides):
+            own = dict(zip(plan.places[side], table.columns, strict=True))
+            columns = [own.get(place, pa.nulls(len(table), kind)) for place, kind in sorted(kinds.items())]
+            hashes = [pa.array(np.zeros(len(table), np.int32))] * plan.hashes
+            tags = pa.array(np.full(len(table), 2 * half + side, np.int8))
+            all_columns = [tags, *hashes, *columns]
+            whole = pa.table(all_columns, [str(i) for i in range(len(all_columns))])
+            batches += whole.combine_chunks().to_batches(max_chunksize=rows)
+    return batches
+
+
 # --- Truth ---
 
 
-def watermarks(streams: Streams, delays: tuple[int, int], time: tuple[str, str] = ("ts", "ts")) -> list[int]:
-    """Spark's watermark in each micro-batch and in the one after the last, in µs; 0 while there is none.
+def watermarks(streams: Streams, lateness: int, time: tuple[str, str] = ("ts", "ts")) -> list[int | None]:
+    """The watermark of each micro-batch in µs; ``None`` while there is none.
 
-    It is of whole milliseconds: the least over both sides of the greatest timestamp so far less the delay,
-    which is in ms.
+    It moves between micro-batches: the least over both sides of the greatest timestamp so far less the
+    lateness.
     """
-    marks, greatest = [0], [None, None]
-    for batch in range(len(streams.left)):
+    marks: list[int | None] = [None]
+    greatest = [None, None]
+    for batch in range(len(streams.left) - 1):
         for side, tables in enumerate(streams.sides):
             most = pc.max(tables[batch][time[side]]).value
             if most is not None:
                 greatest[side] = max(most, most if greatest[side] is None else greatest[side])
-        if None in greatest:
-            marks.append(marks[-1])
-        else:
-            ms = min(most // 1000 - delay for most, delay in zip(greatest, delays, strict=True))
-            marks.append(max(marks[-1], ms * 1000))
+        mark = None if None in greatest else min(greatest) - lateness
+        marks.append(mark if marks[-1] is None or mark is None else max(marks[-1], mark))
     return marks
 
 
@@ -205,20 +226,20 @@ def embedded(
     on: sj.predicate.Predicate,
     window: Interval | Within,
     how: str = "inner",
-    delays: tuple[int, int] = (3000, 3000),
     suffixes: tuple[str, str] = ("", "_right"),
 ) -> Truth:
-    """The embedded join, advanced to the microsecond after Spark's watermark. Delays are in ms."""
+    """The embedded join, whose watermark is moved between micro-batches."""
     interval = as_interval(window)
     join = sj.WindowJoin(on, interval, how, schemas=streams.schemas, suffixes=suffixes)
     names = (interval.time, interval.time) if isinstance(interval.time, str) else interval.time
     type_ = streams.schemas[0].field(names[0]).type
     tables, stats = [], []
-    for number, mark in enumerate(watermarks(streams, delays, names)):
-        if mark > 0:
-            tables.append(join.advance(pa.scalar(mark + 1, type_)))
-        if number < len(streams.left):
-            tables += [join.push(left=streams.left[number]), join.push(right=streams.right[number])]
+    for number, mark in enumerate(watermarks(streams, window.lateness // 1000, names)):
+        if mark is not None:
+            tables.append(join.advance(pa.scalar(mark, type_)))
+        tables += [join.push(left=streams.left[number]), join.push(right=streams.right[number])]
+        if mark is not None:  # rows that are final on arrival come out with their micro-batch
+            tables.append(join.advance(pa.scalar(mark, type_)))
         stats.append(join.stats)
     late = tuple(join.take_late(side) for side in SIDES)
     return Truth(pa.concat_tables(tables), late, stats)
@@ -241,24 +262,23 @@ def brute_force(
     streams: Streams,
     matches: reference.Predicate,
     key: Callable[[dict[str, Any]], Any],
-    before: int,
-    after: int,
+    window: Interval,
     how: str = "inner",
-    delays: tuple[int, int] = (3000, 3000),
 ) -> Counter[tuple[str | None, str | None]]:
-    """The reference's results as pairs of ``id``. Bounds are in µs, delays in ms."""
-    join = reference.ReferenceJoin(matches, reference.Interval(before, after), how)
+    """The reference's results as pairs of ``id``."""
+    bounds = window.before // 1000, window.after // 1000
+    join = reference.ReferenceJoin(matches, reference.Interval(*bounds), how)
     ids: tuple[list[str], list[str]] = ([], [])
     found: list[reference.Result] = []
-    for number, mark in enumerate(watermarks(streams, delays)):
-        if mark > 0:
-            found += join.advance(mark + 1)
-        for side, tables in enumerate(streams.sides if number < len(streams.left) else ()):
+    for number, mark in enumerate(watermarks(streams, window.lateness // 1000)):
+        if mark is not None:
+            found += join.advance(mark)
+        for side, tables in enumerate(streams.sides):
             table = tables[number]
             stamps = table["ts"].cast(pa.int64()).to_pylist()
             for row, ts in zip(table.to_pylist(), stamps, strict=True):
                 found += join.push(side, key(row), ts)
-                if ts is None or ts > mark:  # a late row takes no position
+                if ts is None or mark is None or ts >= mark:  # a late row takes no position
                     ids[side].append(row["id"])
     named = [
         tuple(None if place is None else of[place] for place, of in zip(pair, ids, strict=True))

@@ -1,4 +1,4 @@
-"""Groups of batches that fit neither memory nor one slice of time: the rows are the same, files go."""
+"""Batches that fit neither memory nor one slice of time: the rows are the same, and files go."""
 
 import itertools
 import tempfile
@@ -13,20 +13,17 @@ from hypothesis import strategies as st
 from window_cases import HOWS, KINDS, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
-from slidejoin import reference, table_join
-from slidejoin.errors import StateError
-from slidejoin.keys import bind
+from slidejoin import reference
 from slidejoin.spec import join_spec
 
 pytest.importorskip("pyspark")
 
-from spark.streams import LONG, Streams, assert_same, embedded_whole, random_streams
+from spark.streams import LONG, assert_same, crossed, embedded_whole, random_streams
 from spark.test_spark_oracle import CONDITIONS, JOINS
 
-from slidejoin.spark import batch, explain, tasks
-from slidejoin.spark.prepare import prepare
+from slidejoin.spark import batch, explain, meet
+from slidejoin.spark.arrivals import placed
 from slidejoin.spark.recipe import Recipe
-from slidejoin.spark.route import Routing
 
 WINDOWS = (
     sj.interval("1s", "500ms", time="ts"),
@@ -36,36 +33,14 @@ WINDOWS = (
 )
 
 
-def grouped(spark, tmp_path, streams, on, window, how, groups=3, rows=40):
-    """A recipe, and the blobs that its groups get, as Spark sorts them."""
-    files = Streams([streams.left[0]], [streams.right[0]]).write(tmp_path / "in")
-    whole = files.read_whole(spark)
-    recipe = prepare(*whole, on, window, how, ("", "_right"), partitions=groups, event_time=None).recipe
-    return recipe, routed(recipe, [pa.concat_tables(side) for side in streams.sides], rows)
+def recipe_of(asked, schemas):
+    """The recipe of a join of Arrow tables in one partition."""
+    return Recipe("call", "join", "", asked, schemas, placed(*(schema.types for schema in schemas)), 1)
 
 
-def routed(recipe, sides, rows):
-    """The blobs of both sides by group, home rows first."""
-    text, found = recipe.to_json(), []
-    for side, table in enumerate(sides):
-        for part in table.to_batches(max_chunksize=rows):
-            for blobs in tasks.route_rows(text, side, iter([part])):
-                found += blobs.select(["group", "side", "data"]).to_pylist()
-    homes = {id_: recipe.half(number)[0].home for number, id_ in enumerate(recipe.ids)}
-    found.sort(key=lambda row: (row["group"], row["side"] != homes[row["group"]]))
-    return found
-
-
-def batches(rows, size):
-    """Rows as Arrow batches, whose ends fall anywhere in groups."""
-    schema = pa.schema([("group", pa.int32()), ("side", pa.int8()), ("data", pa.binary())])
-    table = pa.Table.from_pylist(rows, schema=schema)
-    return table.to_batches(max_chunksize=size)
-
-
-def joined(recipe, blobs):
-    """What comes out of groups, batch by batch."""
-    found = list(batch.join_groups(recipe.to_json(), iter(batches(blobs, 5))))
+def joined(recipe, sides, rows=7):
+    """What comes out of a task, batch by batch."""
+    found = list(batch.run(recipe.to_json(), iter(crossed(recipe, sides, rows))))
     assert all(part.schema.equals(recipe.output) for part in found)
     return found
 
@@ -73,60 +48,41 @@ def joined(recipe, blobs):
 LIMITS = ((1, 1), (3000, 7), (2**26, 2**14))
 
 
-def test_groups_of_any_size(spark, tmp_path, monkeypatch):
-    made, real = [], tempfile.TemporaryFile
-
-    def file(*args, **options):
-        made.append(real(*args, **options))
-        return made[-1]
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", file)
+def test_batches_of_any_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     streams = random_streams(seed=91, rows=60 if LONG else 30)
     for number, (name, how) in enumerate(JOINS):
         on, window = CONDITIONS[name][0], WINDOWS[number % len(WINDOWS)]
-        recipe, rows = grouped(spark, tmp_path / str(number), streams, on, window, how)
+        interval = sj.interval("1ms", "1ms", time="ts") if number % len(WINDOWS) == 2 else window
+        recipe = recipe_of(join_spec(on, interval, how, order="none"), streams.schemas)
         expected = embedded_whole(streams, on, window, how)
         for limit, length in LIMITS:
             monkeypatch.setattr(batch, "LIMIT", limit)
             monkeypatch.setattr(batch, "SLICE", length)
-            made.clear()
-            assert_same(pa.Table.from_batches(joined(recipe, rows), recipe.output), expected)
-            assert bool(made) == (limit < 10**4), "files only where memory does not do"
-            assert all(file.closed for file in made)
-
-
-def test_rows_that_are_not_sorted_are_refused(spark, tmp_path):
-    streams = random_streams(seed=92, batches=1)
-    on = CONDITIONS["band"][0]
-    recipe, rows = grouped(spark, tmp_path, streams, on, WINDOWS[0], "inner")
-    with pytest.raises(StateError, match="came twice; its rows were not sorted"):
-        joined(recipe, rows + rows[:1])
+            sides = [pa.concat_tables(side) for side in streams.sides]
+            assert_same(pa.Table.from_batches(joined(recipe, sides), recipe.output), expected)
+            assert list(tmp_path.iterdir()) == [], "no file is left"
 
 
 def test_explain_tells_how_batches_are_joined(spark):
     empty = spark.createDataFrame([], "k bigint, ts timestamp")
-    text = repr(explain(empty, empty, sj.equal("k"), WINDOWS[0], "full", partitions=2))
-    by = "by equal('k', 'k') together with the interval of time"
-    assert f"sorted   as tables are, slice by slice of time in each group: {by}" in text
+    text = repr(explain(empty, empty, sj.band("k", within=1), WINDOWS[0], "full", partitions=2))
+    assert "rows in runs, by band('k', 'k')" in text
     assert "twice the work" in text
-    assert "index" not in text
-    assert "64 MB of each side of a group" in text
+    assert "128 MB of rows of a partition" in text
 
 
-# --- Without Spark: groups are a plain function of their blobs ---
+# --- Against the reference ---
 
 
-def recipe_of(spec, groups=1):
-    """The recipe of a join of Arrow tables."""
-    schemas = spec.schema(0), spec.schema(1)
+def asked_of(spec):
+    """What a join of the tests asks for."""
     names = zip(spec.on, spec.names(0), spec.names(1), strict=False)
     first, *others = (condition.predicate(left, right) for condition, left, right in names)
     for other in others:
         first &= other
-    asked = join_spec(first, spec.sj_window(), spec.how, order="none")
-    halves = ("left", "right") if spec.how == "full" else (spec.how,)
-    routings = tuple(Routing(bind(replace(asked, how=half), *schemas), half, groups) for half in halves)
-    return Recipe("a test", routings, schemas, tuple(range(groups * len(halves))), groups)
+    return join_spec(first, spec.sj_window(), spec.how, order="none")
 
 
 def sides_of(spec, rows):
@@ -135,10 +91,10 @@ def sides_of(spec, rows):
     return [spec.table(side, [rows[i] for i in numbers[side]], numbers[side]) for side in (0, 1)]
 
 
-def found_by_groups(spec, rows, groups=1, size=7):
+def found_by_task(spec, rows, size=7):
     """The pairs of each batch that comes out."""
-    recipe = recipe_of(spec, groups)
-    parts = joined(recipe, routed(recipe, sides_of(spec, rows), size))
+    recipe = recipe_of(asked_of(spec), (spec.schema(0), spec.schema(1)))
+    parts = joined(recipe, sides_of(spec, rows), size)
     return [id_pairs(spec, pa.Table.from_batches([part])) for part in parts]
 
 
@@ -154,15 +110,16 @@ def counted(found):
 def limits(monkeypatch):
     """Set bytes in memory, rows of a slice and pairs of a piece."""
 
-    def set_limits(memory=batch.LIMIT, length=batch.SLICE, pairs=batch.RESULTS):
+    def set_limits(memory=batch.LIMIT, length=batch.SLICE, pairs=batch.ROWS):
         monkeypatch.setattr(batch, "LIMIT", memory)
         monkeypatch.setattr(batch, "SLICE", length)
-        monkeypatch.setattr(batch, "RESULTS", pairs)
+        monkeypatch.setattr(batch, "ROWS", pairs)
+        monkeypatch.setattr(meet, "ROWS", pairs)
 
     return set_limits
 
 
-# A blob is no place for a dictionary, nor has Spark any.
+# Spark has no dictionaries.
 PLAIN = tuple(name for name in KINDS if name not in ("dictionary", "texts"))
 
 
@@ -171,15 +128,18 @@ PLAIN = tuple(name for name in KINDS if name not in ("dictionary", "texts"))
     memory=st.sampled_from((1, 600, 2**26)),
     length=st.sampled_from((1, 3, 2**14)),
     pairs=st.sampled_from((1, 4, 2**20)),
-    groups=st.sampled_from((1, 3)),
 )
-def test_the_reference_agrees(script, memory, length, pairs, groups):
+def test_the_reference_agrees(script, memory, length, pairs):
     spec, rows = script
-    spec = replace(spec, window=replace(spec.window, lateness=None))  # in a batch nothing is late
+    spec = replace(
+        spec, window=replace(spec.window, lateness=None, late="drop")
+    )  # in a batch nothing is late
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("LIMIT", memory), ("SLICE", length), ("RESULTS", pairs)):
-            patch.setattr(batch, name, value)
-        assert counted(found_by_groups(spec, rows, groups)) == from_reference(spec, rows)
+        for module, name, value in (
+            (batch, "LIMIT", memory), (batch, "SLICE", length), (batch, "ROWS", pairs), (meet, "ROWS", pairs)
+        ):  # fmt: skip
+            patch.setattr(module, name, value)
+        assert counted(found_by_task(spec, rows)) == from_reference(spec, rows)
 
 
 BAND = Condition("band", "int64", ((-2, 3),))
@@ -230,7 +190,7 @@ def test_every_join_type_in_blocks_slices_and_pieces(limits, name, how):
     assert len(wanted) > 3
     for memory, length, pairs in PARTS:
         limits(memory, length, pairs)
-        assert counted(found_by_groups(spec, rows, size=9)) == wanted
+        assert counted(found_by_task(spec, rows, size=9)) == wanted
 
 
 @pytest.mark.parametrize("window", [(1, 1), (40, -3), (-1, 3), (10**6, 10**6)])
@@ -251,13 +211,13 @@ def pieces_of_a_hot_key(limits, window, side_of):
     wanted = from_reference(spec, rows)
     for pairs in (1, 5, 64):
         limits(pairs=pairs)
-        found = found_by_groups(spec, rows)
+        found = found_by_task(spec, rows)
         assert max(map(len, found)) <= pairs
         assert counted(found) == wanted
     limits(memory=1500, pairs=5)
     for how in HOWS[1:]:
         outer = replace(spec, how=how)
-        assert counted(found_by_groups(outer, rows)) == from_reference(outer, rows)
+        assert counted(found_by_task(outer, rows)) == from_reference(outer, rows)
 
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -284,24 +244,4 @@ def test_times_at_the_ends_of_their_type(limits, window, name):
         wanted = from_reference(spec, rows)
         for length in (1, 4, 2**14):
             limits(length=length)
-            assert counted(found_by_groups(spec, rows, size=20)) == wanted
-
-
-@pytest.mark.parametrize(
-    ("name", "equalities", "place"),
-    [("equal and time", 1, 1), ("texts, numbers and time", 2, 2), ("time alone", 0, 0), ("band", 0, 1)],
-)
-def test_time_is_sorted_by_where_there_is_no_band(monkeypatch, name, equalities, place):
-    asked, real = [], table_join.native_pairs
-
-    def spy(on, keys, **options):
-        asked.append((on, options))
-        return real(on, keys, **options)
-
-    monkeypatch.setattr(table_join, "native_pairs", spy)
-    on = ONS[name]
-    found_by_groups(Spec(on=on, window=reference.Interval(5, 3)), random_rows(on, seed=5))
-    for conjuncts, options in asked:
-        assert conjuncts[place] == ("int64", [(("sum", -5), ("sum", 3))])
-        assert (options["equalities"], options["banded"]) == (equalities, "conjunct")
-    assert asked
+            assert counted(found_by_task(spec, rows, size=20)) == wanted

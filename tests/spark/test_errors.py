@@ -64,30 +64,31 @@ def refused(spark):
     context.setLocalProperty("spark.jobGroup.id", None)
 
 
-# --- Watermarks ---
+# --- Watermarks and state ---
 
 
-def test_streams_need_one_watermark_each(stream, refused):
+def test_streams_need_a_lateness_and_no_watermark_of_spark(stream, refused):
     plain, marked = stream(), stream().withWatermark("ts", "5 seconds")
-    missing = "so no row could ever be forgotten; add lateness='10s' to the window, or call withWatermark"
-    refused(SpecError, "left and right", plain, plain, window=BARE)
+    missing = "the window has no lateness, so no row could ever be forgotten; give interval("
     refused(SpecError, missing, plain, plain, window=BARE)
-    refused(SpecError, "right has no watermark, " + missing, marked, plain, window=BARE)
-    refused(SpecError, "left has no watermark, " + missing, plain, marked, window=BARE)
-    refused(SpecError, "left has no watermark", plain, marked, window=sj.within("2s", time="ts"))
-    both = "has a watermark, and the window a lateness; give one of them"
+    refused(SpecError, missing, plain, plain, window=sj.within("2s", time="ts"))
+    both = "has a watermark on 'ts'; the join has one of its own: remove withWatermark"
     refused(SpecError, "left " + both, marked, marked)
-    refused(SpecError, "left " + both, marked, plain)
-    refused(SpecError, "right " + both, plain, marked)
+    refused(SpecError, "right " + both, plain, marked, window=BARE)
 
 
-def test_the_watermark_is_on_the_time_of_the_window(stream, refused):
-    other = stream().withWatermark("other", "5 seconds")
-    marked = stream().withWatermark("ts", "5 seconds")
-    message = "has its watermark on 'other', the window's time is 'ts'"
-    refused(SpecError, "left " + message, other, marked, window=BARE)
-    refused(SpecError, "right " + message, marked, other, window=BARE)
-    refused(SpecError, "left " + message, other, stream())
+def test_streams_need_a_place_for_their_state(spark, stream, refused):
+    one = stream()
+    for place in (3, "", b"state"):
+        refused(SpecError, f"state_dir={place!r}; expected a path or a URI", one, one, state_dir=place)
+    refused(SpecError, "is no place that pyarrow can write to", one, one, state_dir="nowhere://there")
+    spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    refused(SpecError, "give join(..., state_dir=...)", one, one)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", 3, "x" * 101, ".hidden"])
+def test_names_of_joins(stream, refused, name):
+    refused(SpecError, f"name={name!r}; expected letters", stream(), stream(), name=name)
 
 
 def test_batches_need_no_watermark(batch):
@@ -115,11 +116,6 @@ def test_batches_need_no_watermark(batch):
         ),
         (sj.within("1s"), "the window does not name its timestamps; add time='column'"),
         (sj.within("1s", time="ts", purge="self"), "purge='self' is for embedded joins"),
-        (
-            sj.interval("1s", "1s", time="ts", lateness="1s", idle_after="30s"),
-            "idle_after is for embedded joins; on Spark a silent side is governed by "
-            "spark.sql.streaming.multipleWatermarkPolicy",
-        ),
     ],
 )
 def test_windows(stream, batch, refused, window, message):
@@ -131,15 +127,12 @@ def test_times(stream, batch, refused):
     def window(time, before="1s", late="1s"):
         return sj.interval(before, before, time=time, lateness=late)
 
-    one, stamp = stream(), "the time of a stream on Spark is a timestamp, give withColumn("
+    one = stream()
     refused(SchemaError, "column 'when'", one, one, window=window("when"))
     refused(SchemaError, "column 'when'", batch(), batch(), window=window("when"))
     refused(SchemaError, "naive timestamp", one, one, window=window(("ts", "local")))
-    refused(
-        SchemaError, "left column 'number' is a bigint; " + stamp, one, one, window=window("number", 1, 1)
-    )
-    refused(SchemaError, "left column 'local' is a timestamp_ntz; " + stamp, one, one, window=window("local"))
-    refused(SchemaError, "left column 'day' is a date; ", one, one, window=window("day"))
+    message = "event_time needs timestamps; the time of this join is int64, cast it"
+    refused(SchemaError, message, one, one, window=window("number", 1, 1), event_time="at")
     refused(SchemaError, "'number'", one, one, window=window("number"))
     refused(SchemaError, "'ts'", one, one, window=window("ts", 1, 1))
     refused(SchemaError, "'text'", one, one, window=window("text"))
@@ -241,7 +234,7 @@ def test_names(stream, batch, refused):
 def test_event_time(stream, batch, refused):
     one = stream()
     for how in list(JOIN_TYPES)[1:]:
-        message = f"event_time is for inner joins; rows of a {how} join may have one timestamp only"
+        message = f"event_time is for inner joins; rows of a {how} join may come out long after their"
         refused(SpecError, message, one, one, how=how, event_time="at")
     for name in ("", 3, True, b"at"):
         message = f"event_time={name!r}; expected the name of a new column"
@@ -265,13 +258,3 @@ def test_a_decimal_that_does_not_fit(spark):
     joined = join(row, row, sj.equal("k"), BARE, partitions=1)
     with pytest.raises(PythonException, match="column 'k' holds 10000000000000000000000000"):
         joined.collect()
-
-
-def test_a_state_store_that_cannot_do_it(spark, stream):
-    name = "spark.sql.streaming.stateStore.providerClass"
-    spark.conf.set(name, "org.example.Store")
-    with pytest.raises(
-        SpecError, match=re.escape(f"{name} is org.example.Store; Spark's stateful operator needs")
-    ):
-        join(stream(), stream(), ON, WINDOW)
-    assert spark.conf.get(name) == "org.example.Store"

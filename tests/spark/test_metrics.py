@@ -1,109 +1,81 @@
-"""Figures of a running join equal the truth: in Spark's progress, in a listener and in metrics()."""
+"""Figures of a join equal the truth, in every micro-batch."""
 
 import json
-import time
+import re
+import sys
 
 import pytest
 
 import slidejoin as sj
+from slidejoin.errors import SpecError
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql.streaming import StreamingQueryListener
 from spark.streams import embedded, random_streams, run
 
 from slidejoin.spark import join, metrics
+from slidejoin.spark.files import open_folder
+from slidejoin.spark.heads import batches
 
 COUNTERS = ("matches", "late_left", "late_right", "null_left", "null_right")
-HITS = ("live_hits", "file_hits", "restores")
-LEVELS = ("groups", "stored", "state_bytes", "busy_ms", "busiest_ms", "busiest_group")
-FIGURES = {"rows_left", "rows_right", "copies", "results", *COUNTERS, *HITS, *LEVELS}
+SUMS = {"rows_left", "rows_right", "copies", "results", "written_bytes", "busy_ms", *COUNTERS}
+LEVELS = {"partitions", "stored", "runs", "busiest_ms", "busiest_partition", "watermark"}
 
 
-class Listener(StreamingQueryListener):
-    """Keeps what a listener of the user sees."""
-
-    def __init__(self):
-        self.seen = []
-        self.ended = False
-
-    def onQueryStarted(self, event):  # noqa: N802
-        pass
-
-    def onQueryProgress(self, event):  # noqa: N802
-        for name, row in event.progress.observedMetrics.items():
-            self.seen.append((event.progress.batchId, name, row.asDict()))
-
-    def onQueryTerminated(self, event):  # noqa: N802, ARG002
-        self.ended = True
-
-
-@pytest.fixture
-def listener(spark):
-    added = Listener()
-    spark.streams.addListener(added)
-    yield added
-    spark.streams.removeListener(added)
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
-
-
-def test_figures_of_every_micro_batch(spark, tmp_path, listener):
-    """An equality: no row is copied, so that even the stored rows of all groups are those of one join."""
+def test_figures_of_every_micro_batch(spark, tmp_path):
+    """An equality: no row is copied, so that the stored rows of all partitions are those of one join."""
     streams = random_streams(seed=31)
     window = sj.interval("3s", "2s", time="ts", lateness="3s")
-    joined = join(*streams.write(tmp_path / "in").read(spark), sj.equal("sym"), window, "left", partitions=2)
+    place = tmp_path / "state"
+    joined = join(
+        *streams.write(tmp_path / "in").read(spark),
+        sj.equal("sym"),
+        window,
+        "left",
+        partitions=2,
+        state_dir=place,
+    )
     result, query = run(joined, tmp_path)
     truth = embedded(streams, sj.equal("sym"), window, "left")
-
     figures = metrics(query)
     assert json.loads(json.dumps(figures)) == figures, "plain values"
-    ((name, mine),) = figures["joins"].items()
-    assert name.startswith("slidejoin.")
-    assert set(mine["last"]) == FIGURES
-    assert figures["batch"] == len(streams.left) == query.lastProgress["batchId"]
-    assert 0 < figures["state_rows"] < 50
-    assert figures["state_bytes"] > 0
-
-    seen = {
-        progress["batchId"]: dict(progress["observedMetrics"][name].asDict())
-        for progress in query.recentProgress
-    }
-    zero = dict.fromkeys(truth.stats[0], 0)
-    for batch, (before, after) in enumerate(zip([zero, *truth.stats], truth.stats, strict=False)):
-        got = seen[batch]
-        assert [got[each] for each in COUNTERS] == [after[each] - before[each] for each in COUNTERS]
-        assert got["stored"] == after["stored_left"] + after["stored_right"]
-        rows = len(streams.left[0]) if batch < len(streams.left) else 0
-        assert (got["rows_left"], got["rows_right"], got["copies"]) == (rows, rows, 2 * rows)
-        assert got["groups"] == 2
-        assert got["busiest_group"] in (0, 1)
-        assert 0 < got["busiest_ms"] <= got["busy_ms"] < 60_000
-        assert 0 < got["state_bytes"] < 10**6
-        assert got["live_hits"] + got["file_hits"] == (2 if batch else 0)
-        assert got["restores"] == 0
-    assert mine["last"] == seen[len(streams.left)]
-    assert set(mine["total"]) == FIGURES - set(LEVELS), "levels have no sum"
-    for figure in mine["total"]:
-        assert mine["total"][figure] == sum(each[figure] for each in seen.values()), figure
+    assert metrics(query, place) == metrics(str(query.id), str(place)) == figures
+    mine = figures["joins"]["join"]
+    assert figures["joins"].keys() == {"join"}
+    assert mine["batch"] == len(streams.left) - 1
+    assert mine["last"].keys() == SUMS | LEVELS
+    assert mine["total"].keys() == SUMS
+    last, before = truth.stats[-1], truth.stats[-2]
+    rows = len(streams.left[-1])
+    for name in COUNTERS:
+        assert mine["total"][name] == last[name], name
+        assert mine["last"][name] == last[name] - before[name], name
     assert mine["total"]["results"] == result.num_rows
-    assert mine["total"]["matches"] == truth.stats[-1]["matches"]
+    assert (mine["last"]["rows_left"], mine["last"]["rows_right"], mine["last"]["copies"]) == (
+        rows,
+        rows,
+        2 * rows,
+    )
+    assert mine["last"]["partitions"] == 2
+    assert mine["last"]["busiest_partition"] in (0, 1)
+    assert 0 < mine["last"]["busiest_ms"] <= mine["last"]["busy_ms"] < 60_000
+    assert mine["last"]["stored"] >= last["stored_left"] + last["stored_right"]
+    assert 0 < mine["last"]["runs"] <= 24
+    assert mine["last"]["watermark"].startswith("2024-01-01 00:00:1")
+    folder = open_folder(str(place / str(query.id) / "join"))
+    assert batches(folder) == list(range(len(streams.left)))
 
-    wait_for(lambda: listener.ended and len(listener.seen) >= len(seen))
-    assert {(batch, its): got for batch, its, got in listener.seen} == {
-        (batch, name): seen[batch] for batch in seen
-    }
 
-
-def test_a_query_without_joins_and_one_that_has_not_run(spark, tmp_path):
+def test_a_query_without_joins(spark, tmp_path):
     stream = spark.readStream.format("rate").load()
     query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     try:
-        assert metrics(query)["joins"] == {}
+        assert metrics(query, tmp_path / "nowhere") == {"joins": {}}
     finally:
         query.stop()
+
+
+def test_no_join_in_this_process(monkeypatch):
+    monkeypatch.setattr(sys.modules[metrics.__module__], "_used", {})
+    with pytest.raises(SpecError, match=re.escape("give metrics(query, state_dir=...)")):
+        metrics("an id")

@@ -30,7 +30,6 @@ from spark.streams import (
     combined,
     counted,
     embedded,
-    embedded_whole,
     parts,
     random_streams,
     results,
@@ -39,7 +38,7 @@ from spark.streams import (
     times,
 )
 
-from slidejoin.spark import join
+from slidejoin.spark import explain, join
 
 WINDOW = sj.interval("3s", "2s", time="ts", lateness="3s")
 
@@ -122,39 +121,46 @@ def test_rows_are_those_of_the_embedded_join_and_of_brute_force(spark, tmp_path,
         condition = CONDITIONS[name]
         left, right = files.read(spark)
         frames[f"{name} {how}"] = join(
-            left, right, condition.on, condition.window, how, partitions=partitions
+            left,
+            right,
+            condition.on,
+            condition.window,
+            how,
+            partitions=partitions,
+            name=f"{name}-{how}".replace(" ", "-"),
         )
     rows, query = run(combined(frames), tmp_path)
-    assert len(query.recentProgress) == len(streams.left) + 1, "one micro-batch for each file, and a last one"
+    assert len(query.recentProgress) == len(streams.left), "one micro-batch for each file"
     for (name, how), result in zip(joins, parts(rows, frames).values(), strict=True):
         condition = CONDITIONS[name]
         truth = embedded(streams, condition.on, condition.window, how)
         assert truth.stats[-1]["late_left"] > 5, "the case is about late rows, too"
         assert truth.stats[-1]["matches"] > 50
         assert_same(result, truth.table)
-        before, after = condition.window.before // 1000, condition.window.after // 1000
-        expected = brute_force(streams, condition.matches, condition.key, before, after, how)
+        expected = brute_force(streams, condition.matches, condition.key, condition.window, how)
         assert ids(result, how) == expected
 
 
-def test_watermarks_of_the_user_with_other_names_and_delays(spark, tmp_path):
+def test_other_names_and_units(spark, tmp_path):
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
     streams = random_streams(seed=11, disorder=9)
     renamed = [table.rename_columns(["rid", "when", "rk", "x", "sym", "big"]) for table in streams.right]
     streams = Streams(streams.left, renamed)
     left, right = streams.write(tmp_path / "in").read(spark)
-    left, right = left.withWatermark("ts", "1500 milliseconds"), right.withWatermark("when", "4 seconds")
     time, suffixes = ("ts", "when"), ("_l", "_r")
     on = sj.band("k", "rk", within=2)
-    windows = {"inner": sj.within("2500ms", time=time), "left": sj.interval("1s", "3s", time=time)}
-    frames = {how: join(left, right, on, window, how, suffixes) for how, window in windows.items()}
+    windows = {
+        "inner": sj.interval("2500ms", "2500ms", time=time, lateness="1500ms"),
+        "left": sj.interval("1s", "2999999500ns", time=time, lateness="4s"),
+    }
+    frames = {how: join(left, right, on, window, how, suffixes, name=how) for how, window in windows.items()}
     assert frames["left"].columns == [
         *("id", "ts", "k", "x_l", "sym_l", "big_l"),
         *("rid", "when", "rk", "x_r", "sym_r", "big_r"),
     ]
     rows, _ = run(combined(frames), tmp_path)
     for how, result in parts(rows, frames).items():
-        truth = embedded(streams, on, windows[how], how, (1500, 4000), suffixes)
+        truth = embedded(streams, on, windows[how], how, suffixes)
         assert min(truth.stats[-1][name] for name in ("matches", "late_left", "late_right")) > 5
         assert_same(result, truth.table)
 
@@ -171,7 +177,7 @@ def test_a_silent_side_holds_the_watermark_back(spark, tmp_path):
     result, query = run(
         join(*files.read(spark), sj.band("k", within=50), window, "left", partitions=2), tmp_path
     )
-    truth = embedded(streams, sj.band("k", within=50), window, "left", (0, 0))
+    truth = embedded(streams, sj.band("k", within=50), window, "left")
     assert truth.stats[1]["late_left"] == truth.stats[1]["late_right"] == 0
     assert truth.stats[2]["late_left"] > 0
     assert_same(result, truth.table)
@@ -197,7 +203,9 @@ def test_ends_of_the_window_are_within_it(spark, tmp_path):
     }.items():
         files = streams.write(tmp_path / order)
         window = sj.interval("3s", "2s", time="t.s `x", lateness="5s")
-        frames[order] = join(*files.read(spark), sj.equal("the key"), window, partitions=1)
+        frames[order] = join(
+            *files.read(spark), sj.equal("the key"), window, partitions=1, name=order.replace(" ", "-")
+        )
     rows, _ = run(combined(frames), tmp_path)
     for result in parts(rows, frames).values():
         assert ids(result, "inner") == expected
@@ -216,9 +224,7 @@ def test_a_stream_with_itself_in_two_queries_at_once(spark, tmp_path):
         assert_same(results(joined, query), truth.table)
 
 
-@pytest.mark.skipif(not LONG, reason="SLIDEJOIN_TESTS=long: Spark has no watermark before 1970")
 def test_times_before_1970(spark, tmp_path):
-    """Spark's watermark is 0 at least, which stands for none: no row is late, none is forgotten."""
     streams = random_streams(seed=15, disorder=30)
 
     def old(table):
@@ -228,22 +234,38 @@ def test_times_before_1970(spark, tmp_path):
     streams = Streams(*([old(table) for table in tables] for tables in streams.sides))
     joined = join(*streams.write(tmp_path / "in").read(spark), sj.band("k", within=3), WINDOW, partitions=2)
     result, _ = run(joined, tmp_path)
-    assert_same(result, embedded_whole(streams, sj.band("k", within=3), WINDOW))
+    truth = embedded(streams, sj.band("k", within=3), WINDOW)
+    assert truth.stats[-1]["late_left"] > 5
+    assert_same(result, truth.table)
+
+
+def test_a_side_that_is_silent_for_long(spark, tmp_path):
+    """By idle_after the watermark goes on without it, so that unmatched rows come out."""
+    streams = random_streams(seed=16, batches=4, rows=60, disorder=0)
+    right = [table.slice(0, 0) if batch > 0 else table for batch, table in enumerate(streams.right)]
+    streams = Streams(streams.left, right)
+    window = sj.interval("1s", "1s", time="ts", lateness="0s", idle_after="1ms")
+    files = streams.write(tmp_path / "in")
+    result, _ = run(join(*files.read(spark), sj.equal("sym"), window, "left", partitions=2), tmp_path)
+    # The second micro-batch shows the silence. From then on left rows are final a micro-batch later, but for
+    # those of the last second.
+    unmatched = result.filter(pc.is_null(result["id_right"]))
+    batches = Counter(id_.removeprefix("left")[0] for id_ in unmatched["id"].to_pylist())
+    assert batches["1"] > 40
+    assert batches["2"] > 40
+    assert batches["3"] == 0
 
 
 def test_partitions_are_those_of_the_session_unless_given(spark, tmp_path):
     files = random_streams(seed=13, batches=1, rows=10).write(tmp_path / "in")
+    on = sj.band("k", within=3)
+    join(*files.read(spark), on, WINDOW, partitions=64)  # on purpose, so without a warning
     spark.conf.set("spark.sql.shuffle.partitions", "3")
-    join(*files.read(spark), sj.band("k", within=3), WINDOW)
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-    join(*files.read(spark), sj.band("k", within=3), WINDOW, partitions=5)
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "5"
-    join(
-        *files.read(spark), sj.band("k", within=3), WINDOW, partitions=64
-    )  # on purpose, so without a warning
+    assert "3: cells" in repr(explain(*files.read(spark), on, WINDOW))
     spark.conf.set("spark.sql.shuffle.partitions", "200")
     with pytest.warns(
         UserWarning, match="200 partitions, by spark.sql.shuffle.partitions: each costs"
     ) as caught:
-        join(*files.read(spark), sj.band("k", within=3), WINDOW)
+        join(*files.read(spark), on, WINDOW)
     assert caught[0].filename == __file__
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "200"

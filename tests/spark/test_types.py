@@ -128,7 +128,7 @@ def readable(frame):
 def test_all_types_as_payload_in_a_zone_that_is_not_utc(spark, tmp_path):
     """In a full join, where all columns have nulls; of batches, too, whose time may be without a zone."""
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    streams = payload_streams()
+    streams = payload_streams(batches=3)
     truth = Streams(*([with_made(table) for table in tables] for tables in streams.sides))
     files = streams.write(tmp_path / "in")
     on = sj.band("k", within=1)
@@ -136,7 +136,7 @@ def test_all_types_as_payload_in_a_zone_that_is_not_utc(spark, tmp_path):
     left, right = map(made, files.read(spark))
     joined = join(left, right, on, window, "full", partitions=2)
     assert [field.dataType for field in joined.schema] == [field.dataType for field in left.schema] * 2
-    expected = embedded(truth, on, window, "full", (2000, 2000))
+    expected = embedded(truth, on, window, "full")
     assert min(expected.stats[-1]["matches"], expected.table["id"].null_count) > 20
     assert_same(run(readable(joined), tmp_path)[0], expected.table)
 
@@ -279,9 +279,12 @@ def test_all_types_as_keys_of_streams(spark, tmp_path):
         kinds = list(KEYS)[first : first + number]
         together = (numbered(kind, first + place) for place, kind in enumerate(kinds))
         conditions[" and ".join(kinds)] = reduce(operator.and_, together)
-    frames = {name: join(left, right, on, WINDOW, "left", partitions=1) for name, on in conditions.items()}
+    frames = {
+        name: join(left, right, on, WINDOW, "left", partitions=1, name=f"join{number}")
+        for number, (name, on) in enumerate(conditions.items())
+    }
     results, _ = run(combined(frames), tmp_path)
     for name, result in parts(results, frames).items():
-        truth = embedded(streams, conditions[name], WINDOW, "left", (2000, 2000))
+        truth = embedded(streams, conditions[name], WINDOW, "left")
         assert truth.stats[-1]["matches"] > 20, name
         assert_same(result, truth.table)

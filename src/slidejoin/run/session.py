@@ -28,7 +28,7 @@ class SparkError(Error):
 
 def check_spark() -> None:
     """Raise a SparkError that says what to install, if Spark cannot run on this machine."""
-    for module in ("pyspark", "pandas", "google.protobuf"):
+    for module in ("pyspark", "pandas"):
         try:
             importlib.import_module(module)
         except ImportError:

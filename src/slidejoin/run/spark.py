@@ -75,7 +75,7 @@ def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
         with local_session("slidejoin run") as session:
             begin = time.perf_counter()
             left, right = (_reader(side, session.read).load(list(side.files)) for side in _sides(job))
-            result = _joined(job, left, right, partitions)
+            result = _joined(job, left, right, partitions, None)
             with _stages_shown(session, console):
                 result.write.mode("overwrite").parquet(str(directory))
             seconds = time.perf_counter() - begin
@@ -87,6 +87,7 @@ def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
 def _run_stream(job: Job, console: Console, partitions: int | None, files_per_batch: int | None) -> Summary:
     output = job.output.absolute()
     checkpoint = output.with_name(output.name + ".checkpoint")
+    state = checkpoint / "slidejoin-state"
     if not job.overwrite:  # otherwise the old result is removed after all checks
         if checkpoint.exists():
             console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
@@ -96,7 +97,7 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
     with local_session("slidejoin run") as session:
         begin = time.perf_counter()
         left, right = (_stream(session, side, files_per_batch) for side in _sides(job))
-        result = _joined_in_utc(job, left, right, partitions)
+        result = _joined(job, left, right, partitions, state)
         for directory in (output, checkpoint):
             if job.overwrite and directory.exists():
                 shutil.rmtree(directory)
@@ -106,7 +107,7 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
             .trigger(availableNow=True)
             .start(str(output))
         )
-        watch = Watch(query)
+        watch = Watch(query, state)
         with RowProgress(console, None) as progress:
             is_over = False
             while not is_over:
@@ -139,7 +140,9 @@ def _sides(job: Job) -> tuple[Input, Input]:
     return job.left, job.right
 
 
-def _joined(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | None) -> "DataFrame":
+def _joined(
+    job: Job, left: "DataFrame", right: "DataFrame", partitions: int | None, state: Path | None
+) -> "DataFrame":
     from slidejoin.spark import join
 
     return join(
@@ -150,29 +153,7 @@ def _joined(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | N
         how=job.spec.how,
         suffixes=job.spec.suffixes,
         partitions=partitions,
-    )
-
-
-def _joined_in_utc(job: Job, left: "DataFrame", right: "DataFrame", partitions: int | None) -> "DataFrame":
-    """The join of streams. Times without a zone cannot have a watermark: they are cast to UTC and back."""
-    names = job.spec.time
-    assert names is not None, "windows of rows have been refused"
-    sides = [left, right]
-    returned = job.spec.join_type.sides
-    naive = []  # places in the result
-    for i, name in enumerate(names):
-        if sides[i].schema[name].dataType.typeName() == "timestamp_ntz":
-            if i in returned:
-                start = len(left.columns) if i > returned[0] else 0
-                naive.append(start + sides[i].columns.index(name))
-            sides[i] = sides[i].withColumn(name, sides[i][name].cast("timestamp"))
-    result = _joined(job, sides[0], sides[1], partitions)
-    columns = [result[name] for name in result.columns]
-    return result.select(
-        *(
-            column.cast("timestamp_ntz").alias(result.columns[place]) if place in naive else column
-            for place, column in enumerate(columns)
-        )
+        state_dir=state,
     )
 
 

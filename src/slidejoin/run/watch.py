@@ -3,12 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
-
-_NONE = "1970-01-01"
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class MicroBatch:
     right_rows: int
     matches: int
     late: int
-    groups: int
+    partitions: int
     stored: int
     seconds: float
     watermark: str
@@ -40,10 +39,13 @@ class MicroBatch:
 
 
 class Watch:
-    """Reports the micro-batches of a query, each once."""
+    """Reports the micro-batches of a query with one join, each once."""
 
-    def __init__(self, query: "StreamingQuery") -> None:
+    def __init__(self, query: "StreamingQuery", state_dir: Path) -> None:
+        from slidejoin.spark.files import open_folder
+
         self._query = query
+        self._state = open_folder(f"{state_dir}/{query.id}/join")
         self._seen: set[int] = set()
         self.batches: list[MicroBatch] = []
 
@@ -53,45 +55,36 @@ class Watch:
 
     @property
     def stored(self) -> int:
-        """Rows in the window after the last micro-batch in which groups had something to do."""
-        return next((batch.stored for batch in reversed(self.batches) if batch.groups), 0)
+        """Rows in the window after the last micro-batch that had a task."""
+        return next((batch.stored for batch in reversed(self.batches) if batch.partitions), 0)
 
     def new(self) -> list[MicroBatch]:
         """The micro-batches that have ended since the last call."""
+        from slidejoin.spark.metrics import of_batch
+
         found = []
         for progress in map(_plain, self._query.recentProgress):
             number = progress["batchId"]
             # A report without addBatch means that there was no new data.
             if number not in self._seen and "addBatch" in progress.get("durationMs", {}):
                 self._seen.add(number)
-                found.append(_micro_batch(progress))
+                found.append(_micro_batch(progress, of_batch(self._state, number)))
         self.batches += found
         return found
 
 
-def _micro_batch(progress: Mapping[str, Any]) -> MicroBatch:
-    # A full join is two joins; the second one, of right rows without a partner, counts everything again.
-    observed = progress.get("observedMetrics") or {}
-    figures: Mapping[str, Any] = {}
-    for name, values in observed.items():
-        if name.startswith("slidejoin."):
-            figures = values if isinstance(values, Mapping) else values.asDict()
+def _micro_batch(progress: Mapping[str, Any], figures: Mapping[str, Any]) -> MicroBatch:
     return MicroBatch(
         number=progress["batchId"],
         left_rows=figures.get("rows_left", 0),
         right_rows=figures.get("rows_right", 0),
         matches=figures.get("matches", 0),
         late=figures.get("late_left", 0) + figures.get("late_right", 0),
-        groups=figures.get("groups", 0),
+        partitions=figures.get("partitions", 0),
         stored=figures.get("stored", 0),
         seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
-        watermark=_shown(progress.get("eventTime", {}).get("watermark", _NONE)),
+        watermark=(figures.get("watermark") or "none yet")[:19],
     )
-
-
-def _shown(watermark: str) -> str:
-    """A watermark to the second; Spark begins at 1970."""
-    return "none yet" if watermark.startswith(_NONE) else watermark[:19].replace("T", " ")
 
 
 def _plain(progress: Any) -> Mapping[str, Any]:

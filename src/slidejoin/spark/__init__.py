@@ -1,17 +1,21 @@
 """slidejoin on Spark: the same joins on DataFrames, streaming and batch.
 
-A row goes by the router (``route``, ``tasks``) to groups, where each pair meets once. A group of streams is
-an embedded join (``operator``), whose state Spark keeps (``kept``, ``cache``); one of batches is joined as
-tables are (``batch``). ``prepare`` checks the call.
+Spark computes the partitions of a row (``partition``, ``arrivals``) and brings rows there, where each pair
+meets once. A task (``task``, ``batch``) joins its new rows with each other and with the sorted runs
+(``runs``, ``live``, ``meet``) that earlier micro-batches left in files (``heads``, ``files``). ``prepare``
+checks the call, and ``recipe`` is what is sent to the tasks.
 """
 
 try:
-    from pyspark.sql.streaming import StatefulProcessor as _StatefulProcessor  # noqa: F401
-except ImportError as error:
-    raise ImportError("slidejoin.spark needs PySpark 4.0 to 4.3: pip install 'slidejoin[spark]'") from error
+    from pyspark.sql import DataFrame as _DataFrame
+
+    _DataFrame.mapInArrow  # noqa: B018
+except (ImportError, AttributeError) as error:
+    raise ImportError("slidejoin.spark needs PySpark 3.5 to 4.3: pip install 'slidejoin[spark]'") from error
 
 from slidejoin.spark.explain import explain
 from slidejoin.spark.join import join
 from slidejoin.spark.metrics import metrics
+from slidejoin.spark.state import StateRun, state
 
-__all__ = ["explain", "join", "metrics"]
+__all__ = ["StateRun", "explain", "join", "metrics", "state"]

@@ -1,9 +1,11 @@
 """What a distributed join does and what it costs, for a reader; nothing runs."""
 
+import os
+
 from pyspark.sql import DataFrame
 
 from slidejoin.join_type import JOIN_TYPES, How
-from slidejoin.plan import Explanation, plan
+from slidejoin.plan import Explanation
 from slidejoin.predicate import Predicate
 from slidejoin.spark import batch
 from slidejoin.spark.prepare import Prepared, prepare
@@ -22,9 +24,11 @@ def explain(
     *,
     partitions: int | None = None,
     event_time: str | None = None,
+    state_dir: str | os.PathLike[str] | None = None,
+    name: str = "join",
     rate: float | None = None,
 ) -> Explanation:
-    """Say how :func:`slidejoin.spark.join` would run a join: index, routing, groups, state, latency.
+    """Say how :func:`slidejoin.spark.join` would run a join: order of rows, partitions, state, latency.
 
     Takes the arguments of ``join``, checks them, and changes nothing.
 
@@ -33,32 +37,31 @@ def explain(
     rate : float, optional
         Rows a second of each side, for an estimate of the state in numbers.
     """
-    prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time)
+    prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time, state_dir, name)
     recipe = prepared.recipe
-    chosen = plan(recipe.routing.bound)
+    half = recipe.halves[0]
     lines = [("join", f"{how} on {on!r}, of {'streams' if prepared.streaming else 'batches'}")]
-    if len(recipe.routings) == 2:
+    if len(recipe.halves) == 2:
         twice = "state" if prepared.streaming else "work"
         lines.append(("halves", f"a left join, and the right rows without a partner: twice the {twice}"))
-    indexed = " together with ".join(f"{key.op}({key.left!r}, {key.right!r})" for key in chosen.indexed)
-    if chosen.banded == "time":
-        indexed = " together with ".join(part for part in (indexed, "the interval of time") if part)
-    if prepared.streaming:
-        lines.append(("index", f"{chosen.index} in each group: {indexed}"))
-    else:
-        lines.append(("sorted", f"as tables are, slice by slice of time in each group: by {indexed}"))
-    lines += [("routing", routing.describe()) for routing in recipe.routings]
-    if recipe.routing.kind == "broadcast":
+    keys = " together with ".join(f"{key.op}({key.left!r}, {key.right!r})" for key in half.plan.indexed)
+    if half.plan.banded == "time":
+        keys = " together with ".join(part for part in (keys, "the interval of time") if part)
+    lines.append(("sorted", f"rows in runs, by {keys}"))
+    lines += [
+        ("partitions", f"{recipe.partitions}: {half.partitioning.describe()}") for half in recipe.halves
+    ]
+    if half.partitioning.kind == "broadcast":
         lines.append(
-            ("note", "every row of one side goes to all groups: more of them do not divide its work")
+            ("note", "every row of one side goes to all partitions: more of them do not divide its work")
         )
     if prepared.streaming:
-        lines.append(("partitions", f"{recipe.partitions}, fixed for the life of a checkpoint"))
         lines.append(("state", _state(prepared, rate)))
-        lines.append(("latency", _latency(prepared, how)))
+        lines.append(("kept in", f"{recipe.state_dir}, a folder for each query, below it {recipe.name!r}"))
+        lines.append(("latency", _latency(how)))
     else:
         megabytes = batch.LIMIT // 2**20
-        lines.append(("memory", f"{megabytes} MB of each side of a group, the rest in files; none is kept"))
+        lines.append(("memory", f"{megabytes} MB of rows of a partition, the rest in files; none is kept"))
     return Explanation(lines)
 
 
@@ -73,11 +76,9 @@ def _state(prepared: Prepared, rate: float | None) -> str:
         for side, span, width in zip(("left", "right"), kept, widths, strict=True)
     ]
     text = "; ".join(parts)
-    if window.lateness is None:
-        text += " (the streams' own watermarks add their delay)"
     if rate is not None:
         total = sum(rate * span / 1e9 * width for span, width in zip(kept, widths, strict=True))
-        text += f"; at {rate:g} rows a second and side {total * len(prepared.recipe.routings) / 1e6:,.1f} MB"
+        text += f"; at {rate:g} rows a second and side {total * len(prepared.recipe.halves) / 1e6:,.1f} MB"
     return text
 
 
@@ -89,11 +90,8 @@ def _width(type_: object) -> int:
         return 24
 
 
-def _latency(prepared: Prepared, how: str) -> str:
-    text = "a pair comes with the micro-batch of its later row; one takes some 0.5 s at least, and more with "
-    text += f"many partitions ({prepared.recipe.partitions} here)"
+def _latency(how: str) -> str:
+    text = "a pair comes with the micro-batch of its later row"
     if JOIN_TYPES[how].returns_unmatched:
-        text += (
-            "; rows without a partner come when the watermark has passed their window, a micro-batch later"
-        )
+        text += "; rows without a partner come with the first micro-batch after the watermark has passed them"
     return text

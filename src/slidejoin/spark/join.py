@@ -1,26 +1,20 @@
 """The call: two DataFrames in, the DataFrame of their join out."""
 
-import importlib
+import os
 import warnings
 from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slidejoin.errors import SpecError
 from slidejoin.join_type import How
 from slidejoin.predicate import Predicate
-from slidejoin.spark import tasks
-from slidejoin.spark.batch import joined as batch_joined
-from slidejoin.spark.metrics import observed
-from slidejoin.spark.operator import RESULTS, JoinGroups
-from slidejoin.spark.prepare import PARTITIONS, Prepared, prepare, routed
+from slidejoin.spark import batch, task
+from slidejoin.spark.arrivals import crossing
+from slidejoin.spark.metrics import remember
+from slidejoin.spark.prepare import PARTITIONS, Prepared, prepare
 from slidejoin.window import Window
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _MANY = 64  # partitions from which on a micro-batch is slow by their number
 
 
@@ -34,6 +28,8 @@ def join(
     *,
     partitions: int | None = None,
     event_time: str | None = None,
+    state_dir: str | os.PathLike[str] | None = None,
+    name: str = "join",
 ) -> DataFrame:
     """Join two DataFrames on any ordered predicate: streams to a stream, batches to a batch.
 
@@ -45,25 +41,32 @@ def join(
         ``sj.band("price", within=0.5)``, ``sj.equal("symbol")`` and their like, joined by ``&``.
     window : Window
         ``sj.interval(before, after, time=...)`` on timestamps, or ``sj.within(d, time=...)``, which gives the
-        same pairs as ``interval(d, d)``. Streams need a watermark: give ``lateness`` here, or call
-        ``withWatermark`` on both of them. With ``late="return"`` late rows come out, too: the column ``late``
-        names their side, and is null for results.
+        same pairs as ``interval(d, d)``. Streams need ``lateness``: how far rows may be behind the newest
+        ones. With ``late="return"`` late rows come out, too: the column ``late`` names their side, and is
+        null for results. With ``idle_after`` a side that is silent for so long does not hold the watermark
+        back.
     how : str
         A name of ``slidejoin.How``.
     suffixes : (str, str)
         Added to names that both sides have.
     partitions : int, optional
-        Groups that run side by side, fixed for the life of a checkpoint. Streams make it the session's
-        ``spark.sql.shuffle.partitions``, which decides if nothing is given. About the number of cores is a
-        good choice, since each costs at every micro-batch.
+        Partitions that run side by side; ``spark.sql.shuffle.partitions`` if nothing is given. About the
+        number of cores is a good choice, since each costs at every micro-batch. A query may be started again
+        with another number.
     event_time : str, optional
         Adds a column of this name with the later of both timestamps, which streaming operators behind the
         join take as event time with its watermark. Inner joins of streams.
+    state_dir : path or URI, optional
+        Streams: where the rows of the window are kept, in a folder for each query. A place that all executors
+        reach: a path, or ``hdfs://``, ``s3://``, ``gs://``, ``abfs://``. It belongs to the checkpoint: keep
+        both, or remove both. A folder in ``spark.sql.streaming.checkpointLocation``, if the session has that.
+    name : str
+        Tells several joins of one query apart.
 
     Returns
     -------
     DataFrame
-        All left columns, then all right ones; semi and anti joins have the left ones.
+        All left columns, then all right ones; semi and anti joins have those of one side.
 
     Raises
     ------
@@ -72,8 +75,7 @@ def join(
 
     Notes
     -----
-    Streams need Spark's RocksDB state store: the call makes it the session's, with changelog checkpoints.
-    Cost: rows cross to Python in batches; a row is copied to other partitions only near a border of theirs.
+    Cost: rows cross to Python once; a row is copied to other partitions only near a border of theirs.
 
     Examples
     --------
@@ -82,52 +84,34 @@ def join(
         from slidejoin.spark import join
 
         near = join(trades, quotes, on=sj.band("price", within=0.05),
-                    window=sj.interval("2s", "2s", time="ts", lateness="10s"), partitions=4)
-        near.writeStream.format("parquet").option("checkpointLocation", "chk").start("out")
+                    window=sj.interval("2s", "2s", time="ts", lateness="10s"),
+                    partitions=4, state_dir="near/state")
+        near.writeStream.format("parquet").option("checkpointLocation", "near/checkpoint").start("near/out")
     """
-    prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time)
-    if not prepared.streaming:
-        return batch_joined(prepared)
-    _settle(prepared, partitions is not None)
+    prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time, state_dir, name)
     recipe = prepared.recipe
-    operator = JoinGroups(recipe.to_json())
-    results = (
-        routed(prepared, tasks.route)
-        .groupBy("group")
-        .transformWithStateInPandas(
-            operator, outputStructType=RESULTS, outputMode="Append", timeMode="EventTime"
-        )
-    )
-    return unpacked(observed(results, recipe), prepared)
+    if prepared.streaming:
+        remember(recipe.state_dir)
+        if recipe.partitions >= _MANY and partitions is None:
+            warnings.warn(
+                f"{recipe.partitions} partitions, by {PARTITIONS}: each costs some 20 ms of a core at every "
+                "micro-batch; give join(..., partitions=n), about the number of cores",
+                stacklevel=2,
+            )
+    result = _mapped(prepared)
+    if recipe.event_time is None:
+        return result
+    # The later row of a pair is at most `lateness` behind, and a pair's times are at most so far apart.
+    apart = max(abs(recipe.window.before), abs(recipe.window.after)) + (recipe.window.lateness or 0)
+    quoted = recipe.event_time.replace("`", "``")
+    return result.withWatermark(f"`{quoted}`", f"{-(-apart // 10**6)} milliseconds")
 
 
-def _settle(prepared: Prepared, chosen: bool) -> None:
-    """Make the session's settings those that Spark's stateful operator needs."""
-    try:
-        importlib.import_module("google.protobuf")  # without it Spark's worker would die without a word
-    except ImportError as error:
-        raise ImportError(
-            "Spark's stateful operator needs protobuf: pip install 'slidejoin[spark]'"
-        ) from error
-    settings, wanted = prepared.left.sparkSession.conf, prepared.recipe.partitions
-    if settings.get(PROVIDER, _HDFS) not in (_HDFS, ROCKSDB):
-        raise SpecError(f"{PROVIDER} is {settings.get(PROVIDER)}; Spark's stateful operator needs {ROCKSDB}")
-    settings.set(PROVIDER, ROCKSDB)
-    settings.set(CHANGELOG, "true")
-    if wanted >= _MANY and not chosen:
-        warnings.warn(
-            f"{wanted} partitions, by {PARTITIONS}: each costs some 0.1 s of a core at every micro-batch; "
-            "give join(..., partitions=n), about the number of cores",
-            stacklevel=3,
-        )
-    settings.set(PARTITIONS, str(wanted))
-
-
-def unpacked(results: DataFrame, prepared: Prepared) -> DataFrame:
-    """Blobs of results as rows."""
+def _mapped(prepared: Prepared) -> DataFrame:
     text = prepared.recipe.to_json()
+    work = task.run if prepared.streaming else batch.run
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return tasks.unpack(text, batches)
+        return work(text, batches)
 
-    return results.select("data").mapInArrow(run, prepared.output)
+    return crossing(prepared.recipe, prepared.left, prepared.right).mapInArrow(run, prepared.output)

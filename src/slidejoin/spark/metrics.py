@@ -1,92 +1,106 @@
-"""Metrics: what a join did in each micro-batch, where Spark's own progress reports show it.
-
-Every group adds its figures to its results; ``DataFrame.observe`` sums them up. They arrive in each progress
-of a query, for a ``StreamingQueryListener`` and for :func:`metrics` alike, under a name that begins with
-``slidejoin``.
-"""
+"""Metrics: what a join did in its micro-batches, as its tasks left it beside their state."""
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections import Counter
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from slidejoin.errors import SpecError
+from slidejoin.spark.files import Folder, open_folder
+from slidejoin.spark.heads import Mark, batches, head_folder
 
-from slidejoin.spark.recipe import Recipe
+RECENT = 100  # micro-batches that `total` is of, at most
 
-PREFIX = "slidejoin"
-
-_SUMS = (
-    "groups", "rows_left", "rows_right", "copies", "matches", "results", "late_left", "late_right",
-    "null_left", "null_right", "stored", "state_bytes", "live_hits", "file_hits", "restores",
+# Of a partition at one time: of several micro-batches the last one counts.
+_LEVELS = ("partitions", "stored", "runs", "busiest_partition", "busiest_ms", "watermark")
+_FIGURES = (
+    "rows_left", "rows_right", "copies", "matches", "results", "late_left", "late_right", "null_left",
+    "null_right", "stored", "runs", "written_bytes",
 )  # fmt: skip
-# Of groups at one time: of several micro-batches the last one counts.
-_LEVELS = ("groups", "stored", "state_bytes", "busiest_group", "busiest_ms", "busy_ms")
+_used: dict[str, None] = {}  # the state directories of this process's joins, in their order
 
 
-def observed(results: DataFrame, recipe: Recipe) -> DataFrame:
-    """Results of groups, with their figures summed up by Spark."""
-    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS]
-    busy = [
-        F.coalesce(F.sum("busy_us") / 1000, F.lit(0.0)).alias("busy_ms"),
-        F.coalesce(F.max("busy_us") / 1000, F.lit(0.0)).alias("busiest_ms"),
-        F.coalesce(F.max_by("group_number", "busy_us"), F.lit(-1)).alias("busiest_group"),
-    ]
-    return results.observe(f"{PREFIX}.{recipe.name[:8]}", *sums, *busy)
+def remember(state_dir: str) -> None:
+    """Note where a join of this process keeps its state, for :func:`metrics`."""
+    _used.pop(state_dir, None)
+    _used[state_dir] = None
 
 
-def metrics(query: Any) -> dict[str, Any]:
+def metrics(query: Any, state_dir: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Figures of the joins in a streaming query.
 
     Parameters
     ----------
-    query : StreamingQuery
-        Running or stopped.
+    query : StreamingQuery or str
+        Running or stopped, or its id.
+    state_dir : path or URI, optional
+        That of the join; needed where ``join`` was called in another process.
 
     Returns
     -------
     dict
-        ``joins``: for each join of the query, by its name, ``last`` (the last micro-batch in which a group
-        ran) and ``total`` (all that Spark remembers, 100 unless
-        ``spark.sql.streaming.numRecentProgressUpdates`` says otherwise). ``batch``: number of the last one.
-        ``state_rows``, ``state_bytes``: of Spark's state store.
+        ``joins``: for each join of the query, by its name, ``batch`` (number of its last micro-batch),
+        ``last`` (figures of that) and ``total`` (sums over those that are kept, 100 of them).
 
     Notes
     -----
-    Figures: ``rows_left rows_right`` (input), ``copies`` (rows by group), ``matches``,
-    ``results``, ``late_left late_right null_left null_right``; of the groups that ran: ``groups``,
-    ``stored`` rows, ``state_bytes``, ``busy_ms``, ``busiest_group`` and its ``busiest_ms``; where their joins
-    were found: ``live_hits`` (in the worker), ``file_hits`` (files of the host), ``restores`` (the
-    checkpoint). A listener finds the same in ``event.progress.observedMetrics``.
+    Figures: ``rows_left rows_right`` (input), ``copies`` (rows by partition), ``matches``, ``results``,
+    ``late_left late_right null_left null_right``; ``partitions``, ``stored`` rows and ``runs`` they are in;
+    ``written_bytes``; ``busy_ms`` of all tasks, ``busiest_ms`` of the slowest, ``busiest_partition``; the
+    ``watermark`` of the micro-batch as a text.
     """
-    progresses = [dict(_plain(progress)) for progress in query.recentProgress]
-    joins: dict[str, dict[str, Any]] = {}
-    for progress in progresses:
-        for name, figures in _observations(progress):
-            last = dict(figures)
-            entry = joins.setdefault(name, {"last": {}, "total": {}})
-            if last["groups"] or not entry["last"]:
-                entry["last"] = last
-            for figure, value in last.items():
-                if figure not in _LEVELS:
-                    entry["total"][figure] = entry["total"].get(figure, 0) + value
-    operators = progresses[-1].get("stateOperators", []) if progresses else []
+    id_ = str(getattr(query, "id", query))
+    places = [os.fspath(state_dir)] if state_dir is not None else [*reversed(_used)]
+    for place in places:
+        names = open_folder(place).names(id_)
+        if names:
+            return {"joins": {name: _figures(open_folder(f"{place}/{id_}/{name}")) for name in sorted(names)}}
+    if state_dir is None and not places:
+        raise SpecError("no join of streams was made in this process; give metrics(query, state_dir=...)")
+    return {"joins": {}}
+
+
+def _figures(folder: Folder) -> dict[str, Any]:
+    last: dict[str, Any] = {}
+    total: Counter[str] = Counter()
+    latest = None
+    for number in batches(folder)[-RECENT:]:
+        figures = of_batch(folder, number)
+        if not figures:
+            continue
+        latest, last = number, figures
+        total.update({name: figures[name] for name in figures if name not in _LEVELS})
+    return {"batch": latest, "last": last, "total": dict(total)}
+
+
+def of_batch(folder: Folder, number: int) -> dict[str, Any]:
+    """The figures of a micro-batch, of all partitions together; none if it had no task."""
+    parts = _by_partition(folder, number)
+    if not parts:
+        return {}
+    sums = {name: sum(part.get(name, 0) for part in parts.values()) for name in _FIGURES}
+    busy = {partition: part.get("busy_us", 0) / 1000 for partition, part in parts.items()}
+    busiest = max(busy, key=busy.__getitem__)
     return {
-        "batch": progresses[-1].get("batchId") if progresses else None,
-        "joins": joins,
-        "state_rows": sum(operator.get("numRowsTotal", 0) for operator in operators),
-        "state_bytes": sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+        **sums,
+        "busy_ms": sum(busy.values()),
+        "partitions": len(parts),
+        "busiest_partition": busiest,
+        "busiest_ms": busy[busiest],
+        "watermark": next(iter(parts.values())).get("watermark"),
     }
 
 
-def _observations(progress: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    for name, figures in (progress.get("observedMetrics") or {}).items():
-        if name.startswith(PREFIX + "."):
-            yield name, figures if isinstance(figures, Mapping) else figures.asDict()
-
-
-def _plain(progress: Any) -> Mapping[str, Any]:
-    """A progress report as a mapping, whatever class it has in this version of Spark."""
-    if isinstance(progress, Mapping):
-        return progress
-    return json.loads(progress.json)  # type: ignore[no-any-return]
+def _by_partition(folder: Folder, number: int) -> dict[int, dict[str, Any]]:
+    """What the tasks of a micro-batch left, by partition: the last attempt of each."""
+    found: dict[int, tuple[int, dict[str, Any]]] = {}
+    path = head_folder(number)
+    for name in folder.names(path):
+        mark = Mark.read(name.replace(".figures", ".head")) if name.endswith(".figures") else None
+        if mark is None or (mark.partition in found and found[mark.partition][0] > mark.written):
+            continue
+        try:
+            found[mark.partition] = (mark.written, json.loads(folder.map(f"{path}/{name}").to_pybytes()))
+        except (OSError, ValueError):
+            continue  # they are figures only
+    return {partition: figures for partition, (_, figures) in sorted(found.items())}

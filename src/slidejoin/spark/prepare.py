@@ -1,34 +1,32 @@
-"""The arguments of a distributed join, checked: every error about them is raised here, at the call.
+"""The arguments of a distributed join, checked: every error about them is raised here, at the call."""
 
-:func:`prepare` makes a :class:`Prepared` of them; :func:`routed` is its first step, for streams and batches.
-"""
-
+import os
+import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types
 
 from slidejoin.errors import SchemaError, SpecError
-from slidejoin.join_type import How
-from slidejoin.keys import bind
 from slidejoin.keys.extract import SIDES
 from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore
-from slidejoin.spark import cache
+from slidejoin.spark.arrivals import placed
 from slidejoin.spark.columns import DELAY, arrow_schema, output_fields
+from slidejoin.spark.files import open_folder
 from slidejoin.spark.recipe import LATE, Recipe
-from slidejoin.spark.route import MAX_GROUPS, Routing, group_ids
-from slidejoin.spark.tasks import ROUTED
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import Interval, Rows, Window, Within
 
-_Route: TypeAlias = Callable[[str, int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 PARTITIONS = "spark.sql.shuffle.partitions"
-MEMORY, DISK = "spark.slidejoin.cache.memoryBytes", "spark.slidejoin.cache.diskBytes"
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+START_EMPTY = "spark.slidejoin.startEmpty"
+MAX_PARTITIONS = 2**16
+OURS = "slidejoin.eventTime"  # marks the event time of a join, whose watermark the next join need not know
+STATE = "slidejoin-state"  # the default folder beside the session's checkpoints
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,9 @@ class Prepared:
     Attributes
     ----------
     left, right : DataFrame
-        The inputs, with a watermark if they are streams.
+        The inputs.
     streaming : bool
-        Whether they are.
+        Whether they are streams.
     spec : JoinSpec
         What was asked for.
     recipe : Recipe
@@ -66,62 +64,47 @@ def prepare(
     suffixes: tuple[str, str],
     partitions: int | None,
     event_time: str | None,
+    state_dir: str | os.PathLike[str] | None,
+    name: str,
 ) -> Prepared:
     """Check the arguments of :func:`slidejoin.spark.join`. Changes nothing, and starts no job."""
     spec = join_spec(on, _interval(window), how, order="none", suffixes=suffixes)
     streaming = _streaming(left, right)
     schemas = (arrow_schema(left.schema, SIDES[0]), arrow_schema(right.schema, SIDES[1]))
-    grouped = replace(spec, window=replace(spec.window, lateness=None, late="return"))  # type: ignore[type-var]
-    bind(grouped, *schemas)
     for schema in schemas:
         RowStore(schema)  # raises where a type cannot be kept
-    assert isinstance(spec.window, Interval)
-    if streaming:
-        left, right = _watermarked(left, right, spec, schemas)
-    elif spec.window.late == "return" or event_time is not None:
-        raise SpecError("late='return' and event_time are for streams; in a batch nothing is late")
-    groups, shuffle = _partitions(left, partitions)
     settings = left.sparkSession.conf
-    # Every row that comes out unmatched has one home, so a full join is two.
-    halves: tuple[How, ...] = ("left", "right") if spec.join_type.home is None else (spec.how,)
-    routings = tuple(Routing(bind(replace(grouped, how=half), *schemas), half, groups) for half in halves)
+    if streaming:
+        _check_streams(left, right, spec)
+        place = _state_dir(state_dir, settings.get(CHECKPOINTS, None))
+    else:
+        assert isinstance(spec.window, Interval)
+        if spec.window.late == "return" or event_time is not None:
+            raise SpecError("late='return' and event_time are for streams; in a batch nothing is late")
+        place = ""
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name) or name.startswith("."):
+        raise SpecError(f"name={name!r}; expected letters, digits, '_', '-' and '.', up to 100 of them")
+    kinds = [[field.dataType for field in frame.schema.fields] for frame in (left, right)]
     recipe = Recipe(
-        name=uuid.uuid4().hex,
-        routings=routings,
+        call=uuid.uuid4().hex[:16],
+        name=name,
+        state_dir=place,
+        spec=spec,
         schemas=schemas,
-        ids=tuple(group_ids(groups * len(routings), shuffle)),
-        partitions=shuffle,
+        places=placed(*kinds),
+        partitions=_partitions(left, partitions),
         event_time=_event_time(event_time, how),
-        late=spec.window.late == "return",
-        cache=(_bytes(settings, MEMORY, cache.MEMORY), _bytes(settings, DISK, cache.DISK)),
+        start_empty=str(settings.get(START_EMPTY, "false")).lower() == "true",
     )
+    _ = recipe.halves  # raises where the columns do not fit
     sensitive = settings.get("spark.sql.caseSensitive", "false") == "true"
     output = _output(recipe, left.schema, right.schema, sensitive)
     return Prepared(left, right, streaming, spec, recipe, output)
 
 
-def routed(prepared: Prepared, route: _Route) -> DataFrame:
-    """The rows of both sides as blobs by group; each side is read once."""
-    text = prepared.recipe.to_json()
-
-    def side(number: int, frame: DataFrame) -> DataFrame:
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return route(text, number, batches)
-
-        plain = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))  # names may need quotes
-        return plain.mapInArrow(run, ROUTED)
-
-    return side(0, prepared.left).union(side(1, prepared.right))
-
-
 def _interval(window: Any) -> Interval:
     """The window as an interval of event time."""
     if isinstance(window, Interval):
-        if window.idle_after is not None:
-            raise SpecError(
-                "idle_after is for embedded joins; on Spark a silent side is governed by "
-                "spark.sql.streaming.multipleWatermarkPolicy"
-            )
         return window
     if isinstance(window, Within):
         if window.purge != "cross":
@@ -147,63 +130,55 @@ def _streaming(left: Any, right: Any) -> bool:
     return bool(left.isStreaming)
 
 
-def _watermarked(
-    left: DataFrame, right: DataFrame, spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema]
-) -> tuple[DataFrame, DataFrame]:
-    """Both streams with their watermark: the window's, or the one they have."""
-    window, names = spec.window, spec.time
-    assert isinstance(window, Interval)
-    assert names is not None
-    has = []
-    for side, frame, name, schema in zip(SIDES, (left, right), names, schemas, strict=True):
-        if not pa.types.is_timestamp(schema.field(name).type) or schema.field(name).type.tz is None:
-            raise SchemaError(
-                f"{side} column {name!r} is a {frame.schema[name].dataType.simpleString()}; "
-                f"the time of a stream on Spark is a timestamp, give withColumn({name!r}, "
-                f"col({name!r}).cast('timestamp'))"
-            )
-        marked = [field.name for field in frame.schema.fields if DELAY in (field.metadata or {})]
-        if marked and name not in marked:
-            raise SpecError(f"{side} has its watermark on {marked[0]!r}, the window's time is {name!r}")
-        has.append(bool(marked))
-    if window.lateness is not None:
-        if any(has):
-            side = SIDES[has.index(True)]
-            raise SpecError(f"{side} has a watermark, and the window a lateness; give one of them")
-        delay = f"{-(-window.lateness // 10**6)} milliseconds"
-        left, right = (
-            frame.withWatermark(f"`{name.replace('`', '``')}`", delay)
-            for frame, name in zip((left, right), names, strict=True)
-        )
-    elif not all(has):
-        missing = [side for side, marked in zip(SIDES, has, strict=True) if not marked]
-        have = f"{missing[0]} has" if len(missing) == 1 else "left and right have"
+def _check_streams(left: DataFrame, right: DataFrame, spec: JoinSpec) -> None:
+    """Streams need a lateness, and have no watermark of Spark's, which this join would not follow."""
+    for side, frame in zip(SIDES, (left, right), strict=True):
+        for field in frame.schema.fields:
+            known = field.metadata or {}
+            if DELAY in known and OURS not in known:
+                raise SpecError(
+                    f"{side} has a watermark on {field.name!r}; the join has one of its own: remove "
+                    "withWatermark, and give lateness= in the window"
+                )
+    assert isinstance(spec.window, Interval)
+    if spec.window.lateness is None:
         raise SpecError(
-            f"{have} no watermark, so no row could ever be forgotten; "
-            "add lateness='10s' to the window, or call withWatermark on both streams"
+            "the window has no lateness, so no row could ever be forgotten; give "
+            "interval(before, after, time=..., lateness='10s'), how far rows may be behind the newest ones"
         )
-    return left, right
 
 
-def _partitions(frame: DataFrame, partitions: Any) -> tuple[int, int]:
-    """The number of groups, and of shuffle partitions that their ids are for."""
+def _state_dir(given: Any, checkpoints: str | None) -> str:
+    """Where the state stands, as a path or a URI."""
+    if given is None:
+        if not checkpoints:
+            raise SpecError(
+                "a join of streams keeps its rows in files; give join(..., state_dir=...), a folder or URI "
+                f"that all executors reach, such as one beside checkpointLocation; or set {CHECKPOINTS}"
+            )
+        given = f"{checkpoints.rstrip('/')}/{STATE}"
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise SpecError(f"state_dir={given!r}; expected a path or a URI")
+    place = os.fspath(given)
+    if place.startswith("file:"):
+        place = "/" + place.removeprefix("file:").lstrip("/")
+    if "://" not in place:
+        return os.path.abspath(place)
+    open_folder(place)  # raises where pyarrow cannot write there
+    return place
+
+
+def _partitions(frame: DataFrame, partitions: Any) -> int:
+    """The number of partitions."""
     if partitions is None:
-        shuffle = int(frame.sparkSession.conf.get(PARTITIONS))
-        return min(shuffle, MAX_GROUPS), shuffle
+        return min(int(frame.sparkSession.conf.get(PARTITIONS)), MAX_PARTITIONS)
     if (
         isinstance(partitions, bool)
         or not hasattr(partitions, "__index__")
-        or not 1 <= partitions <= MAX_GROUPS
+        or not 1 <= partitions <= MAX_PARTITIONS
     ):
-        raise SpecError(f"partitions={partitions!r}; expected a number from 1 to {MAX_GROUPS}, or None")
-    return int(partitions), int(partitions)
-
-
-def _bytes(settings: Any, name: str, default: int) -> int:
-    text = settings.get(name, str(default))
-    if not (text.isascii() and text.isdigit()):
-        raise SpecError(f"{name} is {text!r}; expected a number of bytes, such as {default}")
-    return int(text)
+        raise SpecError(f"partitions={partitions!r}; expected a number from 1 to {MAX_PARTITIONS}, or None")
+    return int(partitions)
 
 
 def _event_time(name: Any, how: str) -> str | None:
@@ -212,7 +187,9 @@ def _event_time(name: Any, how: str) -> str | None:
     if not isinstance(name, str) or not name:
         raise SpecError(f"event_time={name!r}; expected the name of a new column")
     if how != "inner":
-        raise SpecError(f"event_time is for inner joins; rows of a {how} join may have one timestamp only")
+        raise SpecError(
+            f"event_time is for inner joins; rows of a {how} join may come out long after their timestamps"
+        )
     return name
 
 
@@ -243,10 +220,12 @@ def _output(
             raise SchemaError(f"the result would have two columns {name!r}, one by {why}; {mend}")
         names = [*names, name]
     if recipe.event_time:
-        sides = ((left, recipe.time.left), (right, recipe.time.right))
-        delay = max(schema[name].metadata[DELAY] for schema, name in sides)
+        if not pa.types.is_timestamp(recipe.time.type):
+            raise SchemaError(
+                f"event_time needs timestamps; the time of this join is {recipe.time.type}, cast it"
+            )
         time = left[recipe.time.left].dataType
-        fields.append(types.StructField(recipe.event_time, time, True, {DELAY: delay}))
+        fields.append(types.StructField(recipe.event_time, time, True, {OURS: True}))
     if recipe.late:
         fields.append(types.StructField(LATE, types.StringType(), True))
     return types.StructType(fields)

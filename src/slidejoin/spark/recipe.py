@@ -1,29 +1,67 @@
 """Recipe: everything that the tasks of a distributed join must know, as one text that is sent to them.
 
-Its ``meaning`` decides where rows live and what their state says. A checkpoint keeps that of its first batch,
-and goes on under the same one only.
+Its ``meaning`` decides what rows of the state say. A head keeps it, and a query goes on under the same one
+only.
 """
 
 import base64
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from slidejoin.errors import SpecError, StateError
-from slidejoin.keys import BoundTime
+from slidejoin.join_type import JOIN_TYPES, JoinType
+from slidejoin.keys import BoundSpec, BoundTime, bind
+from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
 from slidejoin.result import output_schema
-from slidejoin.spark.route import Routing
+from slidejoin.sorted_runs import RunKernel
+from slidejoin.spark.partition import Partitioning
+from slidejoin.spark.runs import RunFormat
 from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval
-from slidejoin.window_join import WindowJoin
 
-VERSION = 1  # of the state in a checkpoint
 LATE = "late"
+
+
+class Half:
+    """One of the joins that a task does: most joins have one, full joins on bands two.
+
+    Every row that comes out unmatched must meet all its partners in one partition, so a full join on a band
+    is a left join, and a right one of which only the rows without a partner are wanted.
+
+    Attributes
+    ----------
+    type : JoinType
+        What comes out of it.
+    pairs : bool
+        Whether pairs do.
+    partitioning : Partitioning
+        Which partitions a row goes to.
+    kernel : RunKernel
+        The conditions on sorted rows.
+    formats : (RunFormat, RunFormat)
+        How rows of both sides are kept.
+    """
+
+    def __init__(self, bound: BoundSpec, schemas: tuple[pa.Schema, pa.Schema], how: str, pairs: bool) -> None:
+        assert bound.time is not None, "an interval has one"
+        self.type: JoinType = JOIN_TYPES[how]
+        self.pairs = pairs
+        self.partitioning = Partitioning(bound, how)
+        self.plan: Plan = plan(bound)
+        self.kernel = RunKernel(self.plan, bound.time)
+        self.formats = tuple(
+            RunFormat(self.kernel, schemas[side], side, self.hashes(side)) for side in (0, 1)
+        )
+
+    def hashes(self, side: int) -> int:
+        """How many hashes a row of a side has: rows at home need one."""
+        return 1 if self.partitioning.is_home(side) else self.partitioning.hashes
 
 
 @dataclass(frozen=True)
@@ -32,74 +70,73 @@ class Recipe:
 
     Attributes
     ----------
+    call : str
+        Of this call of ``join``: no two have the same one.
     name : str
-        Of this call: no two have the same one.
-    routings : tuple of Routing
-        Which groups a row goes to; each has the join of its groups, bound to its columns. A full join has
-        two, since every row of it needs one home: a left join, and a right one of which only the rows without
-        a partner are wanted. Groups are numbered through both; rows are counted by the first.
+        Of the join among those of a query.
+    state_dir : str
+        Where the state stands; empty for batches.
+    spec : JoinSpec
+        What is joined.
     schemas : (pyarrow.Schema, pyarrow.Schema)
         Columns of both sides.
-    ids : tuple of int
-        The key that Spark knows each group by.
+    places : (tuple of int, tuple of int)
+        Where each column of a side stands among the columns that cross to the tasks.
     partitions : int
-        Shuffle partitions that the ids were chosen for.
+        Number of partitions.
     event_time : str, optional
         Column of the result that has the later of both timestamps.
-    late : bool
-        Whether late rows come out, with a column that names their side.
-    cache : (int, int)
-        Bytes of live joins in a worker process, and of files on a host.
+    start_empty : bool
+        Whether a query that has no state may go on without.
     """
 
+    call: str
     name: str
-    routings: tuple[Routing, ...]
+    state_dir: str
+    spec: JoinSpec
     schemas: tuple[pa.Schema, pa.Schema]
-    ids: tuple[int, ...]
+    places: tuple[tuple[int, ...], tuple[int, ...]]
     partitions: int
     event_time: str | None = None
-    late: bool = False
-    cache: tuple[int, int] = (0, 0)
+    start_empty: bool = False
+
+    @functools.cached_property
+    def bound(self) -> BoundSpec:
+        """The join, bound to its columns."""
+        return bind(self.spec, *self.schemas)
+
+    @functools.cached_property
+    def halves(self) -> tuple[Half, ...]:
+        """The joins that a task does."""
+        if self.spec.join_type.home is None and Partitioning(self.bound, "left").kind != "hash":
+            return tuple(Half(self.bound, self.schemas, how, how == "left") for how in ("left", "right"))
+        return (Half(self.bound, self.schemas, self.spec.how, True),)
 
     @property
-    def routing(self) -> Routing:
-        """The first routing: for most joins the only one."""
-        return self.routings[0]
-
-    @property
-    def spec(self) -> JoinSpec:
-        """The join that its groups run."""
-        return self.routing.bound.spec
-
-    def new_join(self, routing: Routing) -> WindowJoin:
-        """The join of a group that has no rows yet."""
-        spec = routing.bound.spec
-        return WindowJoin(
-            spec.on, spec.window, spec.how, order="none", suffixes=spec.suffixes, schemas=self.schemas
-        )
-
-    def half(self, group: int) -> tuple[Routing, bool]:
-        """The routing of a group by its number, and whether only rows without a partner are wanted of it."""
-        second = group >= self.routing.groups
-        return self.routings[second], second
+    def hashes(self) -> int:
+        """Hashes that cross to the tasks with each row."""
+        return max(half.partitioning.hashes for half in self.halves)
 
     @property
     def window(self) -> Interval:
         """Its window."""
-        window = self.spec.window
-        assert isinstance(window, Interval), "the caller has seen to it"
-        return window
+        assert isinstance(self.spec.window, Interval), "the caller has seen to it"
+        return self.spec.window
 
     @property
     def time(self) -> BoundTime:
         """Its timestamps."""
-        time = self.routing.bound.time
-        assert time is not None, "an interval has one"
-        return time
+        assert self.bound.time is not None, "an interval has one"
+        return self.bound.time
+
+    @property
+    def late(self) -> bool:
+        """Whether late rows come out, with a column that names their side."""
+        return self.window.late == "return"
 
     @functools.cached_property
     def matched(self) -> pa.Schema:
-        """Columns that come out of a group's join."""
+        """Columns that come out of the join."""
         return output_schema(*self.schemas, self.spec.suffixes, self.spec.join_type.only)
 
     @functools.cached_property
@@ -110,62 +147,49 @@ class Recipe:
             schema = schema.append(pa.field(self.event_time, self.schemas[0].field(self.time.left).type))
         return schema.append(pa.field(LATE, pa.string())) if self.late else schema
 
-    @property
+    @functools.cached_property
     def meaning(self) -> dict[str, Any]:
-        """What a checkpoint depends on, as JSON values."""
+        """What the state depends on, as JSON values."""
+        window = replace(self.window, lateness=None, late="drop", idle_after=None)
         return {
-            "version": VERSION,
             "join": self.spec.on.to_json(),
-            "window": self.spec.window.to_json(),
-            "how": self.spec.how if len(self.routings) == 1 else "full",
-            "suffixes": list(self.spec.suffixes),
+            "window": window.to_json(),
+            "how": self.spec.how,
+            "unit of time": self.time.unit,
             "left columns": _columns(self.schemas[0]),
             "right columns": _columns(self.schemas[1]),
-            "groups": self.routing.groups,
-            "shuffle partitions": self.partitions,
         }
 
     def check(self, kept: Mapping[str, Any]) -> None:
-        """StateError unless a checkpoint's meaning is this one."""
-        mine = self.meaning
-        if kept.get("version") != VERSION:
-            raise StateError(
-                f"this checkpoint has state of version {kept.get('version')!r}, this slidejoin "
-                f"writes version {VERSION}; use the one that wrote it, or a new checkpointLocation"
-            )
+        """StateError unless the meaning of a state is this one."""
+        mine = json.loads(json.dumps(self.meaning))
         wrong = [name for name in {**mine, **kept} if mine.get(name) != kept.get(name)]
         if wrong:
             said = "; ".join(f"its {name}: {_shown(name, kept)}, now: {_shown(name, mine)}" for name in wrong)
-            mend = "call join as before, or start with a new checkpointLocation"
-            if set(wrong) <= {"groups", "shuffle partitions"}:
-                mend = f"call join with partitions={kept.get('groups')}"
-            raise StateError(f"this checkpoint is of another join: {said}; {mend}")
+            raise StateError(
+                f"the state of this query is of another join: {said}; call join as before, or start with a "
+                "new checkpointLocation"
+            )
 
     def to_json(self) -> str:
         """The recipe as a text; :func:`read` reads it back."""
-        return json.dumps(
-            {
-                "name": self.name,
-                "routings": [routing.to_json() for routing in self.routings],
-                "schemas": [_encoded(schema) for schema in self.schemas],
-                "ids": self.ids,
-                "partitions": self.partitions,
-                "event_time": self.event_time,
-                "late": self.late,
-                "cache": self.cache,
-            }
-        )
+        parts = {field: getattr(self, field) for field in self.__dataclass_fields__}
+        parts["spec"] = self.spec.to_json()
+        parts["schemas"] = [
+            base64.b64encode(schema.serialize().to_pybytes()).decode() for schema in self.schemas
+        ]
+        return json.dumps(parts)
 
 
 @functools.lru_cache(maxsize=64)
 def read(text: str) -> Recipe:
     """The recipe of a text; a worker process reads each once."""
-    parts = json.loads(text)
     try:
+        parts = json.loads(text)
         left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(s))) for s in parts.pop("schemas"))
-        routings = tuple(map(Routing.from_json, parts.pop("routings")))
-        ids, cache = tuple(parts.pop("ids")), tuple(parts.pop("cache"))
-        return Recipe(routings=routings, schemas=(left, right), ids=ids, cache=cache, **parts)
+        spec = JoinSpec.from_json(parts.pop("spec"))
+        places = tuple(tuple(side) for side in parts.pop("places"))
+        return Recipe(spec=spec, schemas=(left, right), places=places, **parts)  # type: ignore[arg-type]
     except (TypeError, KeyError, ValueError) as error:
         raise SpecError(f"this is no recipe of a join: {error!r}") from None
 
@@ -178,10 +202,6 @@ def _shown(name: str, meaning: Mapping[str, Any]) -> str:
         return repr(Predicate.from_json(meaning[name]))
     except SpecError:
         return repr(meaning[name])
-
-
-def _encoded(schema: pa.Schema) -> str:
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
 def _columns(schema: pa.Schema) -> list[list[str]]:

@@ -86,7 +86,7 @@ def run(setup: Setup, console: Console, output: Path | None = None, partitions: 
         ) as session:
             _arrive(feed, 0, work)
             query = _start(session, setup, feed, work, output, partitions)
-            watch = Watch(query)
+            watch = Watch(query, work / "state")
             begin = time.perf_counter()
             with RowProgress(console, setup.rows) as progress:
                 for number in range(setup.batches):
@@ -117,7 +117,14 @@ def _start(
     for name, table in (("trades", feed.trades), ("quotes", feed.quotes)):
         reader = session.readStream.schema(from_arrow_schema(table.schema)).option("maxFilesPerTrigger", 1)
         streams.append(reader.parquet(str(work / name)))
-    joined = join(streams[0], streams[1], on=setup.on, window=setup.window, partitions=partitions)
+    joined = join(
+        streams[0],
+        streams[1],
+        on=setup.on,
+        window=setup.window,
+        partitions=partitions,
+        state_dir=work / "state",
+    )
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(work / "checkpoint"))
     return writer.start(str(output))
 

@@ -1,0 +1,194 @@
+"""Files of the state: a folder on a local disk, or at a URI that pyarrow knows (HDFS, S3, GCS, Azure).
+
+Files are immutable: they get their final name once they are complete, and are never written again. So a copy
+of one is as good as the file, and those of a remote folder are cached on local disk. Files are read by
+mapping them into memory: workers of a host share them, and only what is touched is read.
+"""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from slidejoin.errors import SpecError, StateError
+
+CACHE_BYTES = 2**33  # of files of remote folders on a host
+_CACHE = "slidejoin-state-cache"
+
+
+class Folder(Protocol):
+    """Where the files of a state stand. Names are relative, with slashes."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none where there is no such folder."""
+
+    def map(self, name: str) -> pa.Buffer:
+        """The content of a file; FileNotFoundError where there is none."""
+
+    def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:
+        """Write files, each as a whole. With ``sync`` they survive a power failure once this returns."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files and empty folders; those that are gone already are no error."""
+
+
+def open_folder(place: str) -> Folder:
+    """The folder of a local path or a URI.
+
+    Examples
+    --------
+    >>> type(open_folder("/tmp/state")).__name__
+    'LocalFolder'
+    """
+    if "://" not in place:
+        return LocalFolder(place)
+    try:
+        system, path = fs.FileSystem.from_uri(place)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SpecError(
+            f"state_dir={place!r} is no place that pyarrow can write to: {error}; give a path that all "
+            "executors reach, or a URI such as s3://bucket/state"
+        ) from None
+    return LocalFolder(path) if isinstance(system, fs.LocalFileSystem) else RemoteFolder(system, path)
+
+
+class LocalFolder:
+    """A folder on a disk of this host, or on one that the system mounts."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(os.path.join(self._path, folder))
+        except FileNotFoundError:
+            return []
+
+    def map(self, name: str) -> pa.Buffer:
+        path = os.path.join(self._path, name)
+        with pa.memory_map(path) as file:
+            return file.read_buffer()
+
+    def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:
+        token = secrets.token_hex(8)
+        written = []
+        try:
+            for number, (name, content) in enumerate(files.items()):
+                path = os.path.join(self._path, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                temporary = os.path.join(os.path.dirname(path), f".{token}-{number}.tmp")
+                written.append((temporary, path))
+                with pa.OSFile(temporary, "wb") as file:
+                    file.write(content)
+            if sync:
+                _sync([temporary for temporary, _ in written])
+            for temporary, path in written:
+                os.replace(temporary, path)
+        except BaseException:
+            for temporary, _ in written:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            raise
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            path = os.path.join(self._path, name)
+            with contextlib.suppress(OSError):
+                os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+
+
+def _sync(paths: list[str]) -> None:
+    """Bring files to the disk, together: a disk takes several in little more than the time of one."""
+
+    def sync(path: str) -> None:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    if len(paths) == 1:
+        sync(paths[0])
+    elif paths:
+        with ThreadPoolExecutor(len(paths)) as pool:
+            list(pool.map(sync, paths))
+
+
+class RemoteFolder:
+    """A folder of a distributed file system or an object store."""
+
+    def __init__(self, system: fs.FileSystem, path: str) -> None:
+        self._system = system
+        self._path = path.rstrip("/")
+        place = f"{system.type_name}:{self._path}".encode()
+        self._cache = os.path.join(
+            tempfile.gettempdir(), f"{_CACHE}-{os.getuid()}", hashlib.sha256(place).hexdigest()[:16]
+        )
+
+    def names(self, folder: str) -> list[str]:
+        selector = fs.FileSelector(f"{self._path}/{folder}", allow_not_found=True)
+        return [info.base_name for info in self._system.get_file_info(selector)]
+
+    def map(self, name: str) -> pa.Buffer:
+        cached = LocalFolder(self._cache)
+        try:
+            return cached.map(name)
+        except FileNotFoundError:
+            pass
+        with self._system.open_input_stream(f"{self._path}/{name}") as file:
+            data = file.read_buffer()
+        os.makedirs(self._cache, mode=0o700, exist_ok=True)
+        if os.stat(os.path.dirname(self._cache)).st_uid != os.getuid():
+            raise StateError(
+                f"{os.path.dirname(self._cache)} belongs to another user; set TMPDIR to a place of your own"
+            )
+        _make_room(self._cache, data.size)
+        with contextlib.suppress(OSError):  # a full disk costs time only
+            cached.write({name: data})
+        return data
+
+    def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:  # noqa: ARG002
+        for name, content in files.items():
+            path = f"{self._path}/{name}"
+            if self._system.type_name in _OBJECT_STORES:  # an object appears whole, under its final name
+                with self._system.open_output_stream(path) as file:
+                    file.write(content)
+                continue
+            folder, _, base = path.rpartition("/")
+            self._system.create_dir(folder)
+            temporary = f"{folder}/.{secrets.token_hex(8)}-{base}"
+            with self._system.open_output_stream(temporary) as file:
+                file.write(content)
+            self._system.move(temporary, path)
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError):
+                path = f"{self._path}/{name}"
+                info = self._system.get_file_info(path)
+                if info.type == fs.FileType.Directory:
+                    if not self.names(name):
+                        self._system.delete_dir(path)
+                elif info.type == fs.FileType.File:
+                    self._system.delete_file(path)
+
+
+_OBJECT_STORES = ("s3", "gcs", "abfs")
+
+
+def _make_room(cache: str, size: int) -> None:
+    """Empty the cache where a file would make it too large: simple, and seldom."""
+    used = sum(
+        os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(cache) for name in names
+    )
+    if used + size > CACHE_BYTES:
+        shutil.rmtree(cache, ignore_errors=True)
+        os.makedirs(cache, mode=0o700, exist_ok=True)

@@ -1,0 +1,316 @@
+"""Heads: what the state of a join is after each micro-batch, one file for each partition.
+
+Files of a state, all immutable::
+
+    <state_dir>/<query id>/<name of the join>/
+        heads/<batch>/<partition>-<partitions>-….head    JSON: the live runs of a partition, and the watermark
+        heads/<batch>/….figures                          JSON: counters of a task, for readers only
+        runs/<batch>/<partition>-<token>-….arrow         rows in the order of their keys; bits of rows
+
+A head is written last, so what it names is complete. Its name says which attempt wrote it, and how far its
+rows go in time: one listing of a folder tells every task what the watermark is. Attempts and replays of one
+task write heads of equal meaning under different names, and any of them will do.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slidejoin.errors import StateError
+from slidejoin.spark.files import Folder
+
+VERSION = 2  # of the files; 1 was the state in Spark's own store
+KEPT = 100  # batches
+
+_SUFFIX = ".head"
+_NONE = "n"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A task: which attempt of which partition of which micro-batch."""
+
+    query: str
+    batch: int
+    run: str  # of the query: another one after each start
+    attempt: int  # unique in a Spark application
+    partition: int
+    partitions: int
+    call: str  # of join()
+
+    @property
+    def here(self) -> str:
+        """The task, for messages."""
+        return f"partition {self.partition} of {self.partitions} in batch {self.batch} of query {self.query}"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the name of a head says.
+
+    Attributes
+    ----------
+    greatest : (int or None, int or None)
+        The greatest timestamp of each side among all rows so far that this partition counts.
+    seen : (int or None, int or None)
+        The processing time, in microseconds, of each side's last micro-batch with a row here.
+    """
+
+    partition: int
+    partitions: int
+    run: str
+    call: str
+    attempt: int
+    written: int  # ns; tells which of several runs is the newest
+    greatest: tuple[int | None, int | None]
+    seen: tuple[int | None, int | None]
+    token: str
+
+    @property
+    def name(self) -> str:
+        """The name of the head's file."""
+        numbers = [
+            _NONE if number is None else f"{number:d}".replace("-", "m")
+            for number in (*self.greatest, *self.seen)
+        ]
+        parts = [
+            f"{self.partition}",
+            f"{self.partitions}",
+            self.run,
+            self.call,
+            f"{self.attempt}",
+            f"{self.written}",
+            *numbers,
+            self.token,
+        ]
+        return "-".join(parts) + _SUFFIX
+
+    @classmethod
+    def read(cls, name: str) -> "Mark | None":
+        """What a name says; ``None`` if it is not that of a head."""
+        parts = name.removesuffix(_SUFFIX).split("-")
+        if not name.endswith(_SUFFIX) or name.startswith(".") or len(parts) != 11:
+            return None
+        try:
+            numbers = [None if part == _NONE else int(part.replace("m", "-")) for part in parts[6:10]]
+            return cls(
+                int(parts[0]), int(parts[1]), parts[2], parts[3], int(parts[4]), int(parts[5]),
+                (numbers[0], numbers[1]), (numbers[2], numbers[3]), parts[10],
+            )  # fmt: skip
+        except ValueError:
+            return None
+
+
+def new_mark(
+    place: Place, greatest: tuple[int | None, int | None], seen: tuple[int | None, int | None]
+) -> Mark:
+    """The mark of this attempt."""
+    return Mark(
+        place.partition, place.partitions, run_name(place.run), place.call, place.attempt, time.time_ns(),
+        greatest, seen, secrets.token_hex(6),
+    )  # fmt: skip
+
+
+def run_name(run: str) -> str:
+    """The id of a query's run as it stands in names."""
+    return run.replace("-", "")[:16]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as a head has it: a file of rows of one side, in the order of their keys."""
+
+    file: str
+    checksum: int
+    rows: int
+    least: int  # timestamps
+    greatest: int
+    bits: str | None = None  # file that tells which rows have matched; ``None``: no row has
+    bits_checksum: int = 0
+
+
+@dataclass
+class Head:
+    """The state of a partition after a micro-batch.
+
+    Attributes
+    ----------
+    watermark : int, optional
+        That of the micro-batch: rows before it were late.
+    runs : list of ([StoredRun, …], [StoredRun, …])
+        The live runs of both sides, the oldest first; a full join may have two such halves.
+    """
+
+    meaning: dict[str, Any]
+    watermark: int | None
+    runs: list[tuple[list[StoredRun], list[StoredRun]]]
+    greatest: tuple[int | None, int | None] = (None, None)
+    seen: tuple[int | None, int | None] = (None, None)
+
+    def to_json(self) -> bytes:
+        """As the content of a file."""
+        runs = [[[vars(run) for run in side] for side in half] for half in self.runs]
+        data = {
+            "slidejoin state": VERSION, "meaning": self.meaning, "watermark": self.watermark,
+            "greatest": self.greatest, "seen": self.seen, "runs": runs,
+        }  # fmt: skip
+        return json.dumps(data).encode()
+
+    @classmethod
+    def read(cls, folder: Folder, name: str) -> "Head":
+        """Read a head; StateError if it is not one."""
+        try:
+            data = json.loads(folder.map(name).to_pybytes())
+            if data["slidejoin state"] != VERSION:
+                raise StateError(
+                    f"{name} has state of version {data['slidejoin state']!r}, this slidejoin reads version "
+                    f"{VERSION}; use the one that wrote it, or start with a new checkpointLocation"
+                )
+            runs = [tuple([StoredRun(**run) for run in side] for side in half) for half in data["runs"]]
+            return cls(data["meaning"], data["watermark"], runs, tuple(data["greatest"]), tuple(data["seen"]))  # type: ignore[arg-type]
+        except FileNotFoundError:
+            raise StateError(f"{name} is gone; the state directory must stay as the query left it") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StateError(f"{name} is damaged: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class Base:
+    """The state that a micro-batch starts from: a complete set of heads of an earlier one."""
+
+    batch: int
+    partitions: int
+    marks: Mapping[int, Mark] = field(default_factory=dict)  # by partition
+
+    def path(self, partition: int) -> str:
+        """The file of a partition's head."""
+        return f"{head_folder(self.batch)}/{self.marks[partition].name}"
+
+    def greatest(self) -> tuple[int | None, int | None]:
+        """The greatest timestamp of each side so far."""
+        return _most(mark.greatest for mark in self.marks.values())
+
+    def seen(self) -> tuple[int | None, int | None]:
+        """The processing time of each side's last rows."""
+        return _most(mark.seen for mark in self.marks.values())
+
+
+def _most(pairs: Iterable[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
+    found: list[int | None] = [None, None]
+    for pair in pairs:
+        found = [latest(*both) for both in zip(found, pair, strict=True)]
+    return found[0], found[1]
+
+
+def latest(one: int | None, other: int | None) -> int | None:
+    """The greater of two numbers that may be missing."""
+    return other if one is None else one if other is None else max(one, other)
+
+
+def head_folder(batch: int) -> str:
+    """The folder of a micro-batch's heads."""
+    return f"heads/{batch:012d}"
+
+
+def batches(folder: Folder) -> list[int]:
+    """The micro-batches that left heads, in their order."""
+    return sorted(int(name) for name in folder.names("heads") if name.isdigit())
+
+
+def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
+    """The state to start from: of the last micro-batch before this one that left any.
+
+    ``None`` for the first micro-batch of a query. Every attempt finds the same: nothing is written for a
+    batch that is committed but by attempts that came too late, and theirs is of equal meaning.
+    """
+    before = place.batch - 1
+    marks = _marks(folder, before) if before >= 0 else []
+    if not marks:  # no input, or none that this join saw: then Spark ran no task
+        earlier = [batch for batch in batches(folder) if batch < place.batch]
+        for before in reversed(earlier):
+            if marks := _marks(folder, before):
+                break
+    if not marks:
+        if place.batch == 0 or start_empty:
+            return None
+        raise StateError(
+            f"{place.here} finds no state: batches before it are committed, and left none here. Was the "
+            "state directory removed or changed? Start with the one that the query had, or with a new "
+            "checkpointLocation. If no batch before had any row for this join, or the checkpoint is of an "
+            "operator before version 2 whose window may be lost, set spark.slidejoin.startEmpty=true"
+        )
+    sets: dict[tuple[str, int], dict[int, Mark]] = {}
+    for mark in marks:
+        sets.setdefault((mark.run, mark.partitions), {})[mark.partition] = mark
+    complete = [key for key, found in sets.items() if len(found) == key[1]]
+    if not complete:
+        lacking = "; ".join(
+            f"{sorted(set(range(count)) - found.keys())} of {count}" for (_, count), found in sets.items()
+        )
+        raise StateError(
+            f"{place.here} cannot go on from batch {before}: partitions {lacking} left no state. Their part "
+            "of the result was never read: a sink must read all of it (foreachBatch with take() or limit() "
+            "alone does not)"
+        )
+    mine = run_name(place.run)
+    chosen = max(complete, key=lambda key: (key[0] == mine, max(mark.written for mark in sets[key].values())))
+    return Base(before, chosen[1], sets[chosen])
+
+
+def _marks(folder: Folder, batch: int) -> list[Mark]:
+    found = (Mark.read(name) for name in sorted(folder.names(head_folder(batch))))
+    return [mark for mark in found if mark is not None]
+
+
+def check_alone(folder: Folder, place: Place) -> None:
+    """StateError where another join, or another partition of this one, takes this task's place."""
+    for mark in _marks(folder, place.batch):
+        if mark.run != run_name(place.run):
+            continue
+        if mark.call != place.call:
+            raise StateError(
+                f"two joins of query {place.query} have one name and would destroy each other's state; give "
+                "each its own: join(..., name=...)"
+            )
+        if mark.attempt == place.attempt:
+            raise StateError(
+                f"{place.here} runs twice in one task: coalesce() or union() directly behind the join puts "
+                "several partitions into one task; use repartition() instead, or put one between"
+            )
+
+
+def tidy(folder: Folder, batch: int, kept: int = KEPT) -> None:
+    """Remove the heads of old micro-batches, and the runs that no kept head names.
+
+    Cost: O(kept heads), so it is called now and then.
+    """
+    old = batch - kept
+    if old <= 0:
+        return
+    there = batches(folder)
+    last = max((number for number in there if number < batch), default=-1)  # the base, however old
+    stale = [number for number in there if number < min(old, last)]
+    named: set[str] = set()
+    for number in there:
+        if number in stale:
+            continue
+        for mark in _marks(folder, number):
+            for half in Head.read(folder, f"{head_folder(number)}/{mark.name}").runs:
+                for run in (*half[0], *half[1]):
+                    named.update(file for file in (run.file, run.bits) if file is not None)
+    for number in stale:
+        _remove_folder(folder, head_folder(number), set())
+    for name in folder.names("runs"):
+        if name.isdigit() and int(name) < old:
+            _remove_folder(folder, f"runs/{name}", named)
+
+
+def _remove_folder(folder: Folder, path: str, named: set[str]) -> None:
+    names = [f"{path}/{name}" for name in folder.names(path)]
+    unused = [name for name in names if name not in named]
+    folder.remove(unused)
+    if len(unused) == len(names):
+        folder.remove([path])

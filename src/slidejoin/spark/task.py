@@ -1,0 +1,351 @@
+"""The task of a streaming join: one partition of one micro-batch, joined with the sorted runs of its state.
+
+A task keeps nothing in memory between micro-batches. It finds the state that the last one left, joins the new
+rows with it and with each other, writes the new state, and hands out the results. All it does is a function
+of committed state and of its rows, so any attempt, on any host, does the same.
+"""
+
+import contextlib
+import json
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from slidejoin.errors import StateError
+from slidejoin.keys.extract import SIDES
+from slidejoin.spark import heads, recipe
+from slidejoin.spark.arrivals import Arrivals, Arrived
+from slidejoin.spark.files import open_folder
+from slidejoin.spark.heads import Base, Head, Place, StoredRun
+from slidejoin.spark.live import Live, to_merge
+from slidejoin.spark.meet import Meeting
+from slidejoin.spark.output import ROWS, late_rows
+from slidejoin.spark.recipe import Half, Recipe
+from slidejoin.spark.runs import bits_file, checksum
+
+TIDY = 50  # micro-batches from one cleaning up to the next
+
+
+def run(text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join the rows of a task; what ``mapInArrow`` calls."""
+    plan = recipe.read(text)
+    task = Task(plan, task_place(plan), batches)
+    for table in task.results():
+        yield from table.to_batches(max_chunksize=ROWS)
+
+
+def task_place(plan: Recipe) -> Place:
+    """Where this task stands. Spark tells it by properties that every task of a streaming query has."""
+    context = TaskContext.get()
+    known = {} if context is None else {
+        name: context.getLocalProperty(name)
+        for name in ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
+    }  # fmt: skip
+    if context is None or None in known.values():
+        raise StateError(
+            "a task of a streaming join does not know its query and batch "
+            f"({', '.join(name for name, value in known.items() if value is None)}); run it as a streaming "
+            "query by writeStream"
+        )
+    query, batch, run_id = known.values()
+    partition = context.partitionId()
+    if partition >= plan.partitions:
+        raise StateError(
+            f"this task has partition number {partition}, the join has {plan.partitions}: union() directly "
+            "behind the join renumbers its partitions; put repartition() between"
+        )
+    return Place(query, int(batch), run_id, context.taskAttemptId(), partition, plan.partitions, plan.call)
+
+
+class Task:
+    """One partition of one micro-batch."""
+
+    def __init__(self, plan: Recipe, place: Place, batches: Iterator[pa.RecordBatch]) -> None:
+        self._plan = plan
+        self._place = place
+        self._batches = batches
+        self._folder = open_folder(f"{plan.state_dir.rstrip('/')}/{place.query}/{plan.name}")
+        self._files: dict[str, pa.Buffer] = {}
+        self._token = secrets.token_hex(6)
+        self._figures: Counter[str] = Counter()
+        self._meeting = Meeting(plan, self._figures)
+
+    def results(self) -> Iterator[pa.Table]:
+        """The results, in bounded tables. The state is written before the last of them is handed out."""
+        begin = time.perf_counter_ns()
+        heads.check_alone(self._folder, self._place)
+        base = heads.find_base(self._folder, self._place, self._plan.start_empty)
+        head, live = self._start(base)
+        self._before = head.watermark
+        self._watermark = watermark(self._plan, head.watermark, base)
+        arrivals = Arrivals(self._plan)
+        for batch in self._batches:
+            arrivals.add(batch)
+        greatest, seen = list(head.greatest), list(head.seen)
+        fresh: list[list[list[Live]]] = []
+        alone: list[pa.Table] = []
+        for number, (half, sides) in enumerate(zip(self._plan.halves, arrivals.sides(), strict=True)):
+            fresh.append([])
+            for side, rows in enumerate(sides):
+                admitted, times = self._admitted(half, number, side, rows, alone)
+                fresh[-1].append(admitted)
+                greatest[side] = heads.latest(greatest[side], times)
+                if arrivals.now is not None and (len(rows.table) or seen[side] is None):
+                    seen[side] = arrivals.now
+        new_head = replace(
+            head, meaning=self._plan.meaning, watermark=self._watermark, runs=[],
+            greatest=(greatest[0], greatest[1]), seen=(seen[0], seen[1]),
+        )  # fmt: skip
+        produced = self._produced(live, fresh, alone)
+        if self._plan.spec.how == "inner":  # what is stored does not depend on what matches
+            self._write(new_head, live, fresh)
+            yield from self._counted(produced)
+        else:
+            yield from self._all_but_last(produced, lambda: self._write(new_head, live, fresh))
+        self._write_figures(time.perf_counter_ns() - begin)
+        if self._place.partition == 0 and self._place.batch % TIDY == 0:
+            with contextlib.suppress(StateError):
+                heads.tidy(self._folder, self._place.batch)
+
+    # --- The state to start from ---
+
+    def _start(self, base: Base | None) -> tuple[Head, list[tuple[list[Live], list[Live]]]]:
+        """The head of this partition, and the runs that it names."""
+        halves = self._plan.halves
+        if base is None:
+            return Head(self._plan.meaning, None, []), [([], []) for _ in halves]
+        if base.partitions == self._place.partitions:
+            head = self._read_head(base, self._place.partition)
+            live = []
+            for half, sides in zip(halves, head.runs, strict=True):
+                left, right = (
+                    [Live(format_, self._folder, run_) for run_ in runs]
+                    for format_, runs in zip(half.formats, sides, strict=True)
+                )
+                live.append((left, right))
+            return head, live
+        return self._rescaled(base)
+
+    def _read_head(self, base: Base, partition: int) -> Head:
+        head = Head.read(self._folder, base.path(partition))
+        self._plan.check(head.meaning)
+        return head
+
+    def _rescaled(self, base: Base) -> tuple[Head, list[tuple[list[Live], list[Live]]]]:
+        """The rows of all partitions of another number of them that now belong here."""
+        old = [self._read_head(base, partition) for partition in range(base.partitions)]
+        here = (self._place.partition, self._place.partitions)
+        live: list[tuple[list[Live], list[Live]]] = []
+        for number, half in enumerate(self._plan.halves):
+            live.append(([], []))
+            for side, format_ in enumerate(half.formats):
+                for partition, head in enumerate(old):
+                    for run_ in head.runs[number][side]:
+                        all_rows = Live(format_, self._folder, run_)
+                        hashes = [pa.array(part) for part in all_rows.rows.hashes]
+                        mask = half.partitioning.kept(side, hashes, (partition, base.partitions), here)
+                        if mask.any():
+                            rows = format_.some(all_rows.rows, np.flatnonzero(mask))
+                            kept = Live(format_, self._folder, new_rows=rows, new_bits=all_rows.bits[mask])
+                            live[-1][side].append(kept)
+        # Each timestamp and time seen is that of a row somewhere: the marks of the new partitions must not
+        # fall behind those of the old ones.
+        return Head(old[0].meaning, old[0].watermark, [], base.greatest(), base.seen()), live
+
+    # --- New rows ---
+
+    def _admitted(
+        self, half: Half, number: int, side: int, arrived: Arrived, alone: list[pa.Table]
+    ) -> tuple[list[Live], int | None]:
+        """New rows of a side in the order of their keys, and the greatest timestamp; None if there are none.
+
+        Late rows are left out. Rows that match nothing come out at once where unmatched rows do.
+        """
+        plan, place, table = self._plan, self._place, arrived.table
+        if not len(table):
+            return [], None
+        routing = half.partitioning
+        if not routing.here(side, arrived.hashes, place.partition, place.partitions).all():
+            raise StateError(
+                f"{place.here} got rows of another partition: coalesce() or union() directly behind the join "
+                "renumbers its partitions; put repartition() between"
+            )
+        columns = half.kernel.columns(table, side)
+        times, null_times = columns[half.kernel.time_at]
+        in_time = np.ones(len(table), np.bool_) if null_times is None else ~null_times
+        greatest = int(times[in_time].max()) if in_time.any() else None
+        late = np.zeros(len(table), np.bool_)
+        if self._watermark is not None:
+            late = in_time & (times < self._watermark)
+        counted = number == 0
+        first = routing.first(side, arrived.hashes, place.partition, place.partitions) if counted else None
+        if first is not None:
+            self._count(side, first, late)
+        if late.any():
+            if plan.late and first is not None and (late & first).any():
+                alone.append(late_rows(plan, table.filter(pa.array(late & first)), side))
+            keep = np.flatnonzero(~late)
+            table = table.take(pa.array(keep))
+            columns = [(values[keep], None if nulls is None else nulls[keep]) for values, nulls in columns]
+        else:
+            keep = np.arange(len(table))
+        rows, order = half.formats[side].sorted(table, columns, arrived.plain_hashes(keep))
+        if len(rows) < len(table):
+            if counted:
+                self._figures[f"null_{SIDES[side]}"] += len(table) - len(rows)
+            if half.type.preserves[side]:
+                lost = np.ones(len(table), np.bool_)
+                lost[order] = False
+                alone.append(self._meeting.unmatched(half, side, table, np.flatnonzero(lost)))
+        return [Live(half.formats[side], self._folder, new_rows=rows)] if len(rows) else [], greatest
+
+    def _count(self, side: int, first: NDArray[np.bool_], late: NDArray[np.bool_]) -> None:
+        self._figures["copies"] += len(first)
+        self._figures[f"rows_{SIDES[side]}"] += int(first.sum())
+        self._figures[f"late_{SIDES[side]}"] += int((first & late).sum())
+
+    # --- Results ---
+
+    def _produced(
+        self, live: list[tuple[list[Live], list[Live]]], fresh: list[list[list[Live]]], alone: list[pa.Table]
+    ) -> Iterator[pa.Table]:
+        yield from alone
+        for half, old, new in zip(self._plan.halves, live, fresh, strict=True):
+            meetings = [(left, right) for left in new[0] for right in (*old[1], *new[1])]
+            meetings += [(left, right) for left in old[0] for right in new[1]]
+            for left, right in meetings:
+                if self._meeting.overlap(left, right):
+                    yield from self._meeting.met(half, left, right)
+            for side in (0, 1):
+                if half.type.preserves[side]:
+                    yield from self._finals(half, side, old[side], self._before)
+                    yield from self._finals(half, side, new[side], None)
+
+    def _finals(self, half: Half, side: int, runs: list[Live], before: int | None) -> Iterator[pa.Table]:
+        """Rows that the watermark has passed since it stood at ``before``, and that never matched."""
+        if self._watermark is None:
+            return
+        reach = self._reach(side)
+        for live in runs:
+            if live.span[0] + reach >= self._watermark:
+                continue
+            passed = live.rows.times < self._watermark - reach
+            if before is not None:
+                passed &= live.rows.times >= before - reach
+            rows = np.flatnonzero(passed & ~live.bits)
+            for start in range(0, len(rows), ROWS):
+                yield self._meeting.unmatched(half, side, live.rows.table, rows[start : start + ROWS])
+
+    def _reach(self, side: int) -> int:
+        """How long after its timestamp a row of a side may find a partner."""
+        return self._plan.time.before if side else self._plan.time.after
+
+    def _counted(self, produced: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in produced:
+            self._figures["results"] += len(table)
+            yield table
+
+    def _all_but_last(self, produced: Iterator[pa.Table], write: Any) -> Iterator[pa.Table]:
+        """The results, the last of them after the state is written: a reader may stop at it."""
+        held: pa.Table | None = None
+        for table in self._counted(produced):
+            if held is not None:
+                yield held
+            held = table
+        write()
+        if held is not None:
+            yield held
+
+    # --- The state that is left ---
+
+    def _write(
+        self, head: Head, live: list[tuple[list[Live], list[Live]]], fresh: list[list[list[Live]]]
+    ) -> None:
+        for half, old, new in zip(self._plan.halves, live, fresh, strict=True):
+            sides: list[list[StoredRun]] = []
+            for side in (0, 1):
+                alive = [run_ for run_ in (*old[side], *new[side]) if not self._is_over(run_, side)]
+                kept = self._merged(half, side, alive)
+                sides.append([self._stored(half, side, run_) for run_ in kept])
+                self._figures["stored"] += sum(run_.rows for run_ in sides[-1])
+                self._figures["runs"] += len(sides[-1])
+            head.runs.append((sides[0], sides[1]))
+        self._folder.write(self._files)
+        mark = heads.new_mark(self._place, head.greatest, head.seen)
+        self._mark = f"{heads.head_folder(self._place.batch)}/{mark.name}"
+        self._folder.write({self._mark: pa.py_buffer(head.to_json())})
+
+    def _is_over(self, run_: Live, side: int) -> bool:
+        return self._watermark is not None and run_.span[1] + self._reach(side) < self._watermark
+
+    def _merged(self, half: Half, side: int, runs: list[Live]) -> list[Live]:
+        """The runs, with the newest ones of like size merged, so that there are few."""
+        while (count := to_merge([run_.count for run_ in runs])) > 1:
+            parts = runs[-count:]
+            rows, order = half.formats[side].merged([run_.rows for run_ in parts])
+            bits = (
+                np.concatenate([run_.bits for run_ in parts])[order] if self._keeps_bits(half, side) else None
+            )
+            if self._watermark is not None:
+                alive = np.flatnonzero(rows.times >= self._watermark - self._reach(side))
+                if len(alive) < len(rows):
+                    rows = half.formats[side].some(rows, alive)
+                    bits = None if bits is None else bits[alive]
+            runs = [*runs[:-count], Live(half.formats[side], self._folder, new_rows=rows, new_bits=bits)]
+        return runs
+
+    @staticmethod
+    def _keeps_bits(half: Half, side: int) -> bool:
+        return half.type.preserves[side] or half.type.only == side
+
+    def _stored(self, half: Half, side: int, run_: Live) -> StoredRun:
+        """A run as the new head has it; what is new of it is to be written."""
+        stored = run_.stored
+        if stored is None:
+            content = half.formats[side].content(run_.rows)
+            stored = StoredRun(self._name(content, "arrow"), checksum(content), len(run_.rows), *run_.span)
+        if self._keeps_bits(half, side) and (run_.changed or (run_.stored is None and run_.bits.any())):
+            content = bits_file(run_.bits)
+            stored = replace(stored, bits=self._name(content, "bits"), bits_checksum=checksum(content))
+        return stored
+
+    def _name(self, content: pa.Buffer, kind: str) -> str:
+        name = (
+            f"runs/{self._place.batch:012d}/{self._place.partition}-{self._token}-{len(self._files)}.{kind}"
+        )
+        self._files[name] = content
+        self._figures["written_bytes"] += content.size
+        return name
+
+    def _write_figures(self, busy: int) -> None:
+        """Counters for readers. Nothing depends on them."""
+        mark = None if self._watermark is None else str(self._plan.time.to_value(self._watermark))
+        figures = {**self._figures, "busy_us": busy // 1000, "watermark": mark}
+        name = self._mark.removesuffix(".head") + ".figures"
+        with contextlib.suppress(OSError):
+            self._folder.write({name: pa.py_buffer(json.dumps(figures).encode())}, sync=False)
+
+
+def watermark(plan: Recipe, before: int | None, base: Base | None) -> int | None:
+    """The watermark of a micro-batch: a function of the rows of committed ones."""
+    lateness = plan.time.lateness
+    assert lateness is not None, "streams have one"
+    if base is None:
+        return before
+    greatest, seen = list(base.greatest()), base.seen()
+    if plan.window.idle_after is not None and None not in seen:
+        patience = plan.window.idle_after // 1000
+        for side in (0, 1):
+            if seen[1 - side] - seen[side] >= patience:  # type: ignore[operator]
+                greatest[side] = greatest[1 - side]
+    if None in greatest:
+        return before
+    return heads.latest(before, min(greatest) - lateness)  # type: ignore[type-var, operator]
