@@ -79,10 +79,8 @@ class LiveJoin:
         """
         engine, parts = self.engine_for(tables), self._parts(tables)
         columns = engine.read(sides, tables, parts)  # raises before anything has changed, as do the parts
-        self._run(
-            Step(engine, engine.native.calls, sides, parts, then),
-            lambda: engine.push(sides, columns, store),
-        )
+        step = Step(engine, engine.native.calls, sides, parts, then)
+        self._run(step, engine.push, sides, columns, store)
 
     def advance(self, to: Any, side: int) -> None:
         """Promise that no row before a time comes any more on a side, or on ``BOTH``."""
@@ -91,12 +89,12 @@ class LiveJoin:
         assert time is not None
         if not self.complete:  # the side to come may have finer times: keep the promise exactly
             engine = self.engine_for({}, time.unit_for(to))
-        self._run(_call_of(engine), lambda: engine.advance(to, side))
+        self._run(_call_of(engine), engine.advance, to, side)
 
     def idle(self, side: int) -> None:
         """Let a side no longer hold the watermark back."""
         engine = self._running()
-        self._run(_call_of(engine), lambda: engine.native.idle(side))
+        self._run(_call_of(engine), engine.native.idle, side)
 
     def finish(self) -> None:
         """The rows that still wait for a partner become owed. Nothing comes any more."""
@@ -219,11 +217,11 @@ class LiveJoin:
             parts[i] = Part(table, store, store.next, store.batch(table), store.extended(table))
         return parts
 
-    def _run(self, step: Step, call: Callable[[], None]) -> None:
+    def _run(self, step: Step, call: Callable[..., None], *arguments: Any) -> None:
         """Call the engine and follow it. A call that it refuses changes nothing."""
         self.step = step
         try:
-            call()
+            call(*arguments)
         except Error:
             self.step = None
             raise
@@ -236,8 +234,9 @@ class LiveJoin:
         left, right, late_rows, candidates, positions = native.record
         late = self.waiting.late
         for i, (table, store, first, batch, others) in step.parts.items():
-            self.sides[i].fix(table.schema)
-            self.stores[i] = store
+            if self.stores[i] is None:
+                self.sides[i].fix(table.schema)
+                self.stores[i] = store
             is_stored = store.next != first  # by a call that was interrupted
             if late_rows is not None:
                 in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
