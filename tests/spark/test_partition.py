@@ -1,6 +1,8 @@
 """Partitions by SQL: each matching pair meets once, for every type and condition, at every number of them."""
 
+import itertools
 import math
+import pickle
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -9,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slidejoin import reference
+import slidejoin as sj
+from slidejoin import predicate, reference
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.keys import bind
-from slidejoin.predicate import band, bands
+from slidejoin.predicate import band, bands, equal, less, not_equal
 from slidejoin.spec import join_spec
 from slidejoin.window import interval
 
@@ -62,7 +66,7 @@ def quoted(name):
 
 
 def check(spark, cases):
-    """Hash the rows of all cases side by side, with ANSI mode and without; compare with brute force."""
+    """Hash the rows of all cases side by side, and compare with brute force."""
     rows = max(len(each) for case in cases for part in case.parts for each in part.values)
     times = [None if row % 7 == 3 else row for row in range(rows)]
     tables = []
@@ -91,7 +95,10 @@ def partitioning(on, left, right, how="inner", window=100):
 
 
 def hashed(spark, table, side, cases):
-    """The hashes of a side by all cases: columns h<case> <how> <i>; the same with ANSI mode and without."""
+    """The hashes of a side by all cases: columns h<case> <how> <i>.
+
+    They are the same with ANSI mode and without, and in every time zone.
+    """
     columns = []
     for number, case in enumerate(cases):
         for how, way in case.ways.items():
@@ -100,8 +107,9 @@ def hashed(spark, table, side, cases):
             columns += [column.alias(f"h{number} {how} {i}") for i, column in enumerate(made)]
     frame = spark.createDataFrame(table).coalesce(1)
     found = []
-    for ansi in ("true", "false"):
+    for ansi, zone in (("true", "America/New_York"), ("false", "UTC")):
         spark.conf.set("spark.sql.ansi.enabled", ansi)
+        spark.conf.set("spark.sql.session.timeZone", zone)
         found.append(frame.select(*columns).toArrow())
     assert found[0].equals(found[1])
     return found[0]
@@ -331,3 +339,354 @@ def test_bands_of_floats(spark, name):
         for place, ranges in enumerate(members)
     ]
     check(spark, cases)
+
+
+# --- Decimals ---
+
+
+def decimals(*pairs):
+    return tuple(pa.decimal128(*pair) for pair in pairs)
+
+
+def decimal_limits(types):
+    """What both sides can hold in the finer unit, and what fits 64 bits."""
+    scale = max(each.scale for each in types)
+    return [
+        (-most, most)
+        for most in (min(10 ** (each.precision + scale - each.scale) - 1, 2**63 - 1) for each in types)
+    ]
+
+
+DECIMALS = [
+    (decimals((10, 2), (10, 2)), [(-5, 5)]),
+    (decimals((18, 2), (18, 6)), [(-30_000, 30_000)]),
+    (decimals((38, 18), (38, 18)), [(-(10**9), 3 * 10**9)]),
+    (decimals((38, 0), (38, 20)), [(0, 10**17)]),
+    (decimals((18, 0), (18, 0)), [(10**17, 10**17 + 5), (-7, -7)]),
+    (decimals((38, 2), (38, 2)), [(-(2**57), 2**57)]),
+]
+
+
+def test_bands_and_equalities_of_decimals(spark):
+    rng = np.random.default_rng(11)
+    cases = []
+    for types, ranges in DECIMALS:
+        scale = max(each.scale for each in types)
+        ours = [tuple(Decimal(end).scaleb(-scale) for end in pair) for pair in ranges]
+        units = [10 ** (scale - each.scale) for each in types]
+        part = whole_part(
+            rng, lambda name, ours=ours: bands(name, ranges=ours), ranges, types, decimal_limits(types), units
+        )
+        cases.append(Case([part], kind="cells"))
+        cases.append(Case([Part(equal, reference.equal(), types, part.values)], kind="hash"))
+    check(spark, cases)
+
+
+def test_decimals_that_fit_no_key_do_not_fail_here(spark):
+    """Keys beyond 64 bits are refused by the join, in its words; the expressions must not overflow before."""
+    table = pa.table(
+        {"a": pa.array([Decimal(10**37), Decimal(1 - 10**38), Decimal(1)], pa.decimal128(38, 0))}
+    )
+    other = pa.table({"a": pa.array([Decimal(1)] * 3, pa.decimal128(38, 20))})
+    for on in (equal("a"), band("a", within=1)):
+        way = partitioning(on, table, other)
+        found = hashed(spark, table, 0, [Case([], ways={"inner": way})])
+        assert found["h0 inner 0"].null_count == 0
+
+
+# --- Equalities, comparisons, conjunctions ---
+
+EQUAL = {
+    "bool": ((pa.bool_(), pa.bool_()), [True, False]),
+    "byte and long": ((pa.int8(), pa.int64()), [-128, -1, 0, 127]),
+    "int and short": ((pa.int32(), pa.int16()), [-(2**15), 0, 7]),
+    "float and double": (
+        (pa.float32(), pa.float64()),
+        [0.0, -0.0, 0.5, math.inf, -math.inf, math.nan, 2.0**-149],
+    ),
+    "float": ((pa.float32(), pa.float32()), [0.0, -0.0, 0.5, math.inf, math.nan, 3.4028235e38]),
+    "double": ((pa.float64(), pa.float64()), [0.0, -0.0, 5e-324, -math.inf, math.nan, 1.7e308]),
+    "text": ((pa.string(), pa.string()), ["", "a", "A", "ä", "a\u0308", "x" * 99, "\0"]),
+    "binary": ((pa.binary(), pa.binary()), [b"", b"\0", b"\0\0", b"\xff", b"abcd"]),
+    "date": ((pa.date32(), pa.date32()), [-(2**31), 0, 20_000]),
+    "timestamp": ((UTC, UTC), [-(2**63), -1, 0, 2**63 - 1]),
+    "naive timestamp": ((NAIVE, NAIVE), [-(2**63), -1, 0, 2**63 - 1]),
+    "duration": ((SPAN, SPAN), [-(2**63), -1, 0, 2**63 - 1]),
+}
+
+
+def test_equalities(spark):
+    cases = []
+    for types, values in EQUAL.values():
+        part = Part(equal, reference.equal(), types, ([None, *values], [*values[::-1], None]))
+        cases.append(Case([part], timed=len(cases) % 2 == 1, kind="hash"))
+    check(spark, cases)
+
+
+def test_texts_are_compared_by_value_whatever_their_collation(spark):
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not hasattr(F, "collate"):
+        pytest.skip("this Spark has no collations")
+    table = pa.table({"a": ["a", "A", "b"]})
+    (plain,) = partitioning(equal("a"), table, table).hash_columns(0, F.col)
+    (collated,) = partitioning(equal("a"), table, table).hash_columns(
+        0, lambda name: F.collate(name, "UTF8_LCASE")
+    )
+    rows = spark.createDataFrame(table).select(plain, collated).collect()
+    assert all(row[0] == row[1] for row in rows)
+    assert len(set(rows)) == 3
+
+
+def test_comparisons_are_dealt(spark):
+    rng = np.random.default_rng(13)
+    numbers = (mixed(rng.integers(-9, 9, 20).tolist()), mixed(rng.integers(-9, 9, 20).tolist()))
+    cases = []
+    for op in predicate.COMPARISONS[1:]:
+        part = Part(getattr(predicate, op), getattr(reference, op)(), (pa.int64(), pa.int32()), numbers)
+        cases.append(Case([part], timed=len(cases) % 2 == 1, kind="broadcast"))
+    shifted = Part(lambda name: less(name, offset=3), reference.less(3), (pa.int64(), pa.int64()), numbers)
+    texts = tuple([None if v is None else str(v) for v in side] for side in numbers)
+    text = Part(not_equal, reference.not_equal(), (pa.string(), pa.string()), texts)
+    check(spark, [*cases, Case([shifted, text], kind="broadcast")])
+
+
+def test_conjunctions(spark):
+    rng = np.random.default_rng(17)
+
+    def part(make, matches, types, draw):
+        return Part(make, matches, types, tuple([None, *draw(60), None] for _ in (0, 1)))
+
+    whole = (pa.int64(), pa.int64())
+    key = part(
+        equal,
+        reference.equal(),
+        (pa.string(), pa.string()),
+        lambda n: rng.choice(["a", "b", "c"], n).tolist(),
+    )
+    number = part(
+        equal, reference.equal(), (pa.int32(), pa.int64()), lambda n: rng.integers(0, 3, n).tolist()
+    )
+    near = part(
+        lambda name: band(name, within=2),
+        reference.band(-2, 2),
+        whole,
+        lambda n: rng.integers(-99, 99, n).tolist(),
+    )
+    close = part(
+        lambda name: bands(name, ranges=[(-9, -8), (0, 0.5)]),
+        reference.bands([(-9, -8), (0, 0.5)], "float64"),
+        (pa.float64(), pa.float64()),
+        lambda n: rng.uniform(-50, 50, n).tolist(),
+    )
+    above = part(less, reference.less(), whole, lambda n: rng.integers(0, 9, n).tolist())
+    huge = part(
+        lambda name: band(name, within=2**62),
+        reference.band(-(2**62), 2**62),
+        whole,
+        lambda n: list(range(n)),
+    )
+    check(
+        spark,
+        [
+            Case([key, number], timed=True, kind="hash"),
+            Case([key, near], kind="hash+cells"),
+            Case([close, number], timed=True, kind="hash+cells"),
+            Case([above, close, near], kind="cells"),
+            Case([huge, near], kind="cells"),
+            Case([key, huge, above], kind="hash"),
+            Case([huge, above], kind="broadcast"),
+        ],
+    )
+
+
+# --- Partitions, copies that count, rescaling ---
+
+KINDS = {
+    "hash": equal("a"),
+    "cells": band("a", within=3),
+    "cells of far ranges": bands("a", ranges=[(-5000, -4999), (0, 1), (7000, 7001)]),
+    "broadcast": less("a"),
+}
+
+
+@pytest.fixture(scope="module")
+def kinds(session):
+    """Hashes of 150 rows by each kind and side, and their partitions by Spark for 1 to 5 of them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rng = np.random.default_rng(19)
+    table = pa.table({"a": [None, *rng.integers(-600, 600, 149).tolist()]})
+    found = {}
+    for name, on in KINDS.items():
+        way = partitioning(on, table, table)
+        for side in (0, 1):
+            hashes = [each.alias(f"h{i}") for i, each in enumerate(way.hash_columns(side, F.col))]
+            given = [F.col(f"h{i}") for i in range(way.hashes)]
+            arrays = [way.partitions(side, given, count).alias(f"p{count}") for count in range(1, 6)]
+            if way.is_home(side):
+                arrays += [
+                    way.home_partition(side, given, count).alias(f"home{count}") for count in range(1, 6)
+                ]
+            frame = session.createDataFrame(table).coalesce(1).select(*hashes).select("*", *arrays)
+            found[name, side] = way, frame.toArrow()
+    return found
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("name", KINDS)
+def test_partitions_by_spark_and_in_tasks(kinds, name, side):
+    way, found = kinds[name, side]
+    hashes = [found[f"h{i}"] for i in range(way.hashes)]
+    copies = 0
+    for count in range(1, 6):
+        arrays = found[f"p{count}"].to_pylist()
+        sets = [
+            set(range(count)) if each is ALL else each for each in partition_sets(way, side, hashes, count)
+        ]
+        assert [set(array) for array in arrays] == sets
+        assert [len(array) for array in arrays] == [len(each) for each in sets], "no partition twice"
+        assert arrays[0] == [0]
+        copies += sum(map(len, arrays)) - len(arrays)
+        firsts = np.zeros(len(arrays), int)
+        for partition in range(count):
+            here = way.here(side, hashes, partition, count)
+            assert here.tolist() == [partition in each for each in sets]
+            first = way.first(side, hashes, partition, count)
+            assert first.dtype == here.dtype == bool
+            assert not (first & ~here).any()
+            firsts += first
+        assert (firsts == 1).all()
+        if way.is_home(side):
+            assert found[f"home{count}"].type == pa.int32()
+            assert [[each] for each in found[f"home{count}"].to_pylist()] == arrays
+    assert (copies == 0) == way.is_home(side)
+    if not way.is_home(side):
+        with pytest.raises(sj.SpecError, match="left rows are copied"):
+            way.home_partition(side, [], 2)
+
+
+@pytest.mark.parametrize(("old", "new"), [(2, 5), (5, 2), (3, 3), (1, 4), (4, 1)])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("name", KINDS)
+def test_rescaling_takes_each_row_once(kinds, name, side, old, new):
+    way, found = kinds[name, side]
+    hashes = [found[f"h{i}"] for i in range(way.hashes)]
+    rows = np.arange(found.num_rows)
+    for partition in range(new):
+        taken = []
+        for before in range(old):
+            stored = rows[way.here(side, hashes, before, old)]
+            kept = way.kept(side, [each.take(stored) for each in hashes], (before, old), (partition, new))
+            assert kept.dtype == bool
+            taken += stored[kept].tolist()
+        assert sorted(taken) == rows[way.here(side, hashes, partition, new)].tolist()
+
+
+@pytest.mark.parametrize("name", ["long", "double"])
+def test_partitions_are_even_and_copies_few(spark, name):
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = spark.range(20_000).select((F.rand(23) * 10**6).cast("bigint").cast(name).alias("a"))
+    table = pa.table({"a": pa.array([], pa.int64() if name == "long" else pa.float64())})
+    way = partitioning(band("a", within=2), table, table)
+    for side in (0, 1):
+        arrays = way.partitions(side, way.hash_columns(side, F.col), 8)
+        rows = frame.select(F.explode(arrays).alias("p")).groupBy("p").count().collect()
+        counts = [row["count"] for row in rows]
+        assert len(counts) == 8
+        assert max(counts) / (sum(counts) / 8) < 1.3
+        assert sum(counts) == 20_000 if way.is_home(side) else 20_000 < sum(counts) < 22_000
+
+
+def test_a_reach_has_one_cell_or_two_neighbours(spark):
+    """At every distance from 0, also where floats are as coarse as cells."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rng = np.random.default_rng(29)
+    for type_, scale in ((pa.float64(), 2.0**60), (pa.float32(), 2.0**40), (pa.int64(), 2**62)):
+        values = rng.uniform(-1, 1, 3000) * 2.0 ** rng.uniform(-20, math.log2(scale), 3000)
+        table = pa.table({"a": pa.array(values).cast(type_, safe=False)})
+        columns = []
+        for low, high in ((-1, 1), (1000, 1001), (-(2**20), -(2**20))):
+            way = partitioning(band("a", lower=low, upper=high), table, table)
+            for side in (0, 1):
+                first, last = way._cells.reach(F.col("a"), side)
+                columns.append(last - first)
+        steps = spark.createDataFrame(table).select(F.array(*columns).alias("steps")).toArrow()
+        assert set(itertools.chain(*steps["steps"].to_pylist())) == {0, 1}
+
+
+# --- The object ---
+
+
+def test_partitionings_are_for_one_home(spark):
+    assert spark
+    table = pa.table({"a": pa.array([], pa.int64())})
+    for how, type_ in JOIN_TYPES.items():
+        assert partitioning(equal("a"), table, table, how).kind == "hash"
+        for on in (band("a", within=3), less("a")):
+            if how == "full":
+                with pytest.raises(
+                    sj.SpecError, match=r"how='full' has no one home.*'left' and 'right_anti'"
+                ):
+                    partitioning(on, table, table, how)
+            else:
+                way = partitioning(on, table, table, how)
+                assert [way.is_home(side) for side in (0, 1)] == [type_.home == side for side in (0, 1)]
+    with pytest.raises(sj.SpecError, match="expected one of inner"):
+        partitioning(equal("a"), table, table, "outer")
+
+
+def test_self_joins_are_refused(spark):
+    from slidejoin.spark.partition import Partitioning
+
+    assert spark
+    schema = pa.schema({"a": pa.int64()})
+    spec = join_spec(band("a", within=1), 10, self_join=True)
+    with pytest.raises(sj.SpecError, match="self-join"):
+        Partitioning(bind(spec, schema, schema), "inner")
+
+
+def test_partitionings_travel_and_tell(spark):
+    assert spark
+    table = pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())})
+    expected = {
+        equal("b") & less("a"): "hash of equal('b', 'b'); nothing is copied",
+        equal("b") & band("a", within=5): (
+            "hash of equal('b', 'b') with cells 2**9 wide of band('a', 'a'); "
+            "right rows at home, left rows copied to their reach"
+        ),
+        less("a"): "right rows dealt to all partitions, left rows copied to all of them",
+    }
+    for on, text in expected.items():
+        way = partitioning(on, table, table)
+        again = pickle.loads(pickle.dumps(way))
+        assert way.describe() == again.describe() == text
+        assert (again.kind, again.hashes) == (way.kind, way.hashes)
+
+
+def test_hashes_stay_what_they_are(spark):
+    """Stored rows rely on them: these values must never change."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def hashes(on, type_, values):
+        table = pa.table({"a": pa.array(values, type_)})
+        way = partitioning(on, table, table)
+        rows = spark.createDataFrame(table).coalesce(1).select(*way.hash_columns(0, F.col)).collect()
+        return [tuple(row) for row in rows]
+
+    found = [
+        hashes(equal("a"), pa.int32(), [0, 1, -1]),
+        hashes(equal("a"), pa.string(), ["", "a", "slidejoin"]),
+        hashes(equal("a"), pa.float64(), [0.0, -0.0, 0.5]),
+        hashes(band("a", within=5), pa.int64(), [0, 315, 2**62]),
+        hashes(band("a", within=0.5), pa.float64(), [0.0, 20.0, math.inf]),
+    ]
+    assert found == [
+        [(-1670924195,), (-1712319331,), (-939490007,)],
+        [(142593372,), (1485273170,), (-1082937273,)],
+        [(-1670924195,), (-1670924195,), (538068697,)],
+        [(-1670924195, -1670924195), (-1670924195, -1712319331), (1313076566, 1313076566)],
+        [(-1670924195, -1670924195), (-1670924195, -1712319331), (-1771676689, -1771676689)],
+    ]
