@@ -288,8 +288,10 @@ class _DoubleCells:
 
 
 def _microseconds(interval: Column) -> Column:
-    seconds = interval.cast("interval second").cast("decimal(19,6)")
-    return (seconds * F.lit(1_000_000)).cast("bigint")
+    """A day-time interval in whole minutes and the rest: Spark 3.5 cannot cast more than 10**18 at once."""
+    minutes = interval.cast("interval minute").cast("bigint")
+    seconds = F.extract(F.lit("SECOND"), interval.cast("interval day to second"))
+    return minutes * F.lit(60_000_000) + (seconds * F.lit(1_000_000)).cast("bigint")
 
 
 # Keys of exact types as bigint. Timestamps without a zone are read by a difference: a cast to a timestamp
