@@ -226,13 +226,7 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
     ``None`` for the first micro-batch of a query. Every attempt finds the same: nothing is written for a
     batch that is committed but by attempts that came too late, and theirs is of equal meaning.
     """
-    before = place.batch - 1
-    marks = _marks(folder, before) if before >= 0 else []
-    if not marks:  # no input, or none that this join saw: then Spark ran no task
-        earlier = [batch for batch in batches(folder) if batch < place.batch]
-        for before in reversed(earlier):
-            if marks := _marks(folder, before):
-                break
+    before, marks = _last_marks(folder, place)
     if not marks:
         if place.batch == 0 or start_empty:
             return None
@@ -258,6 +252,27 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
     mine = run_name(place.run)
     chosen = max(complete, key=lambda key: (key[0] == mine, max(mark.written for mark in sets[key].values())))
     return Base(before, chosen[1], sets[chosen])
+
+
+def _last_marks(folder: Folder, place: Place) -> tuple[int, list[Mark]]:
+    """The last micro-batch before this one that left heads, those of this run of the query first.
+
+    A batch without any input for the join leaves none: Spark runs no task for it. A query that was taken back
+    to an older checkpoint finds batches of an earlier run ahead of its own, which are not its past.
+    """
+    mine = run_name(place.run)
+    marks = _marks(folder, place.batch - 1)
+    if any(mark.run == mine for mark in marks):
+        return place.batch - 1, marks
+    earlier = [batch for batch in batches(folder) if batch < place.batch]
+    newest: tuple[int, list[Mark]] = (-1, [])
+    for batch in reversed(earlier):
+        marks = _marks(folder, batch)
+        if any(mark.run == mine for mark in marks):
+            return batch, marks
+        if marks and not newest[1]:
+            newest = batch, marks
+    return newest
 
 
 def _marks(folder: Folder, batch: int) -> list[Mark]:

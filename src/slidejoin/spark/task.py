@@ -45,24 +45,23 @@ def run(text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def task_place(plan: Recipe) -> Place:
     """Where this task stands. Spark tells it by properties that every task of a streaming query has."""
     context = TaskContext.get()
-    known = {} if context is None else {
-        name: context.getLocalProperty(name)
-        for name in ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
-    }  # fmt: skip
-    if context is None or None in known.values():
+    names = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
+    known = [None if context is None else context.getLocalProperty(name) for name in names]
+    query, batch, run_id = known
+    if context is None or query is None or batch is None:
         raise StateError(
-            "a task of a streaming join does not know its query and batch "
-            f"({', '.join(name for name, value in known.items() if value is None)}); run it as a streaming "
-            "query by writeStream"
+            f"a task of a streaming join does not know its query and batch ({names[0]}={query}, "
+            f"{names[1]}={batch}); run it as a streaming query, by writeStream"
         )
-    query, batch, run_id = known.values()
     partition = context.partitionId()
     if partition >= plan.partitions:
         raise StateError(
             f"this task has partition number {partition}, the join has {plan.partitions}: union() directly "
             "behind the join renumbers its partitions; put repartition() between"
         )
-    return Place(query, int(batch), run_id, context.taskAttemptId(), partition, plan.partitions, plan.call)
+    return Place(
+        query, int(batch), run_id or "none", context.taskAttemptId(), partition, plan.partitions, plan.call
+    )
 
 
 class Task:
