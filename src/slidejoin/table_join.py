@@ -3,8 +3,6 @@
 The conditions, types, join types and names are those of :class:`slidejoin.WindowJoin`, by the same code. The
 core sorts both sides by what a window would index and merges them (``core/join/sort_merge.hpp``). Text is
 numbered here, alike in both tables, and the rows of an outer join without a partner are put in.
-
-:class:`PairFinder` and :func:`taken` are the two steps of it, for those who join large tables part by part.
 """
 
 import os
@@ -20,8 +18,7 @@ from numpy.typing import NDArray
 from slidejoin.column_store import take_once
 from slidejoin.errors import CapacityError, SpecError
 from slidejoin.join_type import How, JoinType
-from slidejoin.keys import COMPARISONS, BoundKey, BoundTime, bind
-from slidejoin.keys.extract import Mask
+from slidejoin.keys import COMPARISONS, BoundKey, bind
 from slidejoin.native import Ranges, native_pairs
 from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
@@ -35,8 +32,6 @@ LEAST_SHARE = 2**16  # rows for which another thread is worth its start
 MAX_WORKERS = 2**16  # as many as all rows can be shared among
 
 Numbers: TypeAlias = NDArray[np.int64]
-
-_ALL = slice(None)
 
 
 def join(
@@ -110,7 +105,7 @@ def join(
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
     most = _rows_in_memory(tables) if limit is None else int(limit)
     try:
-        numbers = _rows_of(PairFinder(tables, chosen), tables, spec.join_type, workers, most)
+        numbers = _rows_of(_Keys(tables, chosen), tables, spec.join_type, workers, most)
         if max(map(len, numbers)) > most:
             raise CapacityError
     except CapacityError:
@@ -148,58 +143,31 @@ def check_rows(name: str, count: int) -> None:
         raise CapacityError(f"{name} has {count} rows; join() takes up to {MAX_ROWS}, join it in pieces")
 
 
-class PairFinder:
-    """Two tables with their keys for a plan: finds the pairs of all their rows, or of parts of them.
+class _Keys:
+    """The keys of two tables for a plan: finds the pairs of their rows."""
 
-    Parameters
-    ----------
-    tables : (pyarrow.Table, pyarrow.Table)
-        Left and right rows.
-    chosen : Plan
-        The conditions, and which of them are sorted by.
-    time : BoundTime, optional
-        That of an interval, which is one more band: behind the equalities where the plan has the time there,
-        else a filter. Rows without a timestamp have no partner.
-
-    Notes
-    -----
-    Cost: a pass over the keys, more for text; then a sort of the parts each time.
-    """
-
-    def __init__(self, tables: Sequence[pa.Table], chosen: Plan, time: BoundTime | None = None) -> None:
+    def __init__(self, tables: Sequence[pa.Table], chosen: Plan) -> None:
         on = [(key.key.name, *_columns(tables, key)) for key in chosen.keys]
-        times = [] if time is None else [("int64", time.ranges, _extracted(tables, time))]
-        on = chosen.with_time(on, times)
         self._on = [(name, ranges) for name, ranges, _ in on]
         self._keys = [[columns[side] for _, _, columns in on] for side in (0, 1)]
-        self._equalities = chosen.equalities
-        self._banded = chosen.banded_conjunct
+        self._chosen = chosen
 
-    def pairs(
-        self, limit: int, left: slice = _ALL, right: slice = _ALL, workers: int = 1
-    ) -> tuple[Numbers, Numbers]:
-        """The rows of each pair, counted from the start of the parts; CapacityError beyond a limit."""
-        found = self._found(left, right, None, workers, limit)
+    def pairs(self, workers: int, limit: int) -> tuple[Numbers, Numbers]:
+        """The rows of each pair; CapacityError beyond a limit."""
+        found = self._found(None, workers, limit)
         return found[0], found[1]
 
-    def matched(
-        self, side: int, left: slice = _ALL, right: slice = _ALL, workers: int = 1
-    ) -> NDArray[np.bool_]:
-        """Which rows of one side's part have a partner in the other part."""
-        flags: NDArray[np.bool_] = self._found(left, right, side, workers)[0].view(np.bool_)
+    def matched(self, side: int, workers: int) -> NDArray[np.bool_]:
+        """Which rows of one side have a partner."""
+        flags: NDArray[np.bool_] = self._found(side, workers, 0)[0].view(np.bool_)
         return flags
 
-    def _found(
-        self, left: slice, right: slice, flags_of: int | None, workers: int, limit: int = 0
-    ) -> tuple[Any, ...]:
+    def _found(self, flags_of: int | None, workers: int, limit: int) -> tuple[Any, ...]:
         return native_pairs(
             self._on,
-            [
-                [(values[part], None if nulls is None else nulls[part]) for values, nulls in keys]
-                for keys, part in zip(self._keys, (left, right), strict=True)
-            ],
-            equalities=self._equalities,
-            banded=self._banded,
+            self._keys,
+            equalities=self._chosen.equalities,
+            banded=self._chosen.banded_conjunct,
             flags_of=flags_of,
             workers=workers,
             share=LEAST_SHARE,
@@ -239,14 +207,14 @@ def _rows_in_memory(tables: Sequence[pa.Table]) -> int:
 
 
 def _rows_of(
-    finder: PairFinder, tables: Sequence[pa.Table], type_: JoinType, workers: int, limit: int
+    keys: _Keys, tables: Sequence[pa.Table], type_: JoinType, workers: int, limit: int
 ) -> tuple[Numbers, Numbers]:
     """Numbers of the left and the right rows of a result; -1 for no partner."""
     if type_.only is not None:
-        matched = finder.matched(type_.only, workers=workers)
+        matched = keys.matched(type_.only, workers)
         rows_, none = np.flatnonzero(matched == type_.is_semi), np.empty(0, np.int64)
         return (none, rows_) if type_.only else (rows_, none)
-    left, right = pairs = finder.pairs(limit, workers=workers)
+    left, right = pairs = keys.pairs(workers, limit)
     if type_.preserves[0]:
         alone = _unmatched(tables[0], pairs[0])
         places = np.searchsorted(left, alone)
@@ -264,14 +232,10 @@ def _unmatched(table: pa.Table, numbers: Numbers) -> Numbers:
     return np.flatnonzero(unmatched)
 
 
-def _extracted(tables: Sequence[pa.Table], key: BoundKey | BoundTime) -> list[tuple[NDArray[Any], Mask]]:
-    return [key.extract(table, side) for side, table in enumerate(tables)]
-
-
 def _columns(tables: Sequence[pa.Table], key: BoundKey) -> tuple[Ranges, list[tuple[NDArray[Any], Any]]]:
     """The ranges of a condition and the keys of both tables. Text is numbered, alike in both."""
     if key.verify is None:
-        return key.ranges, _extracted(tables, key)
+        return key.ranges, [key.extract(table, side) for side, table in enumerate(tables)]
     texts = [
         plain_text(table.column(name), key.common)
         for table, name in zip(tables, (key.left, key.right), strict=True)
