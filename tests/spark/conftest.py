@@ -65,3 +65,13 @@ def _silence():
         for output, was in zip(outputs, saved, strict=True):
             os.dup2(was, output)
             os.close(was)
+
+
+@pytest.fixture(scope="module")
+def no_sync():
+    """Files of the state are not synced: that a disk keeps its word is not tested, and it takes time."""
+    from slidejoin.spark import files
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_sync", lambda _: None)
+        yield

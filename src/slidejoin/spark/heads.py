@@ -5,6 +5,7 @@ Files of a state, all immutable::
     <state_dir>/<query id>/<name of the join>/
         heads/<batch>/<partition>-<partitions>-….head    JSON: the live runs of a partition, and the watermark
         heads/<batch>/….figures                          JSON: counters of a task, for readers only
+        heads/<batch>/<run>.begun                        empty: tasks of a join that is not inner have begun
         runs/<batch>/<partition>-<token>-….arrow         rows in the order of their keys; bits of rows
 
 A head is written last, so what it names is complete. Its name says which attempt wrote it, and how far its
@@ -15,9 +16,12 @@ task write heads of equal meaning under different names, and any of them will do
 import json
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 from slidejoin.errors import StateError
 from slidejoin.spark.files import Folder
@@ -26,6 +30,7 @@ VERSION = 2  # of the files; 1 was the state in Spark's own store
 KEPT = 100  # batches
 
 _SUFFIX = ".head"
+_BEGUN = ".begun"
 _NONE = "n"
 
 
@@ -144,6 +149,7 @@ class Head:
         The live runs of both sides, the oldest first; a full join may have two such halves.
     """
 
+    query: str
     meaning: dict[str, Any]
     watermark: int | None
     runs: list[tuple[list[StoredRun], list[StoredRun]]]
@@ -154,10 +160,10 @@ class Head:
         """As the content of a file."""
         runs = [[[vars(run) for run in side] for side in half] for half in self.runs]
         data = {
-            "slidejoin state": VERSION, "meaning": self.meaning, "watermark": self.watermark,
-            "greatest": self.greatest, "seen": self.seen, "runs": runs,
+            "slidejoin state": VERSION, "query": self.query, "meaning": self.meaning,
+            "watermark": self.watermark, "greatest": self.greatest, "seen": self.seen, "runs": runs,
         }  # fmt: skip
-        return json.dumps(data).encode()
+        return json.dumps({**data, "checksum": _checksum(data)}).encode()
 
     @classmethod
     def read(cls, folder: Folder, name: str) -> "Head":
@@ -169,12 +175,19 @@ class Head:
                     f"{name} has state of version {data['slidejoin state']!r}, this slidejoin reads version "
                     f"{VERSION}; use the one that wrote it, or start with a new checkpointLocation"
                 )
+            if data.pop("checksum") != _checksum(data):
+                raise ValueError("its checksum is another one")
             runs = [tuple([StoredRun(**run) for run in side] for side in half) for half in data["runs"]]
-            return cls(data["meaning"], data["watermark"], runs, tuple(data["greatest"]), tuple(data["seen"]))  # type: ignore[arg-type]
+            known = data["query"], data["meaning"], data["watermark"]
+            return cls(*known, runs, tuple(data["greatest"]), tuple(data["seen"]))  # type: ignore[arg-type]
         except FileNotFoundError:
             raise StateError(f"{name} is gone; the state directory must stay as the query left it") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StateError(f"{name} is damaged: {error!r}") from None
+
+
+def _checksum(data: Any) -> int:
+    return zlib.crc32(json.dumps(data).encode())
 
 
 @dataclass(frozen=True)
@@ -227,7 +240,7 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
     batch that is committed but by attempts that came too late, and theirs is of equal meaning.
     """
     before, marks = _last_marks(folder, place)
-    if not marks:
+    if before is None:
         if place.batch == 0 or start_empty:
             return None
         raise StateError(
@@ -238,6 +251,7 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
         )
     sets: dict[tuple[str, int], dict[int, Mark]] = {}
     for mark in marks:
+        _check_call(mark, place)  # joins that began at once did not see each other then
         sets.setdefault((mark.run, mark.partitions), {})[mark.partition] = mark
     complete = [key for key, found in sets.items() if len(found) == key[1]]
     if not complete:
@@ -245,56 +259,70 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
             f"{sorted(set(range(count)) - found.keys())} of {count}" for (_, count), found in sets.items()
         )
         raise StateError(
-            f"{place.here} cannot go on from batch {before}: partitions {lacking} left no state. Their part "
-            "of the result was never read: a sink must read all of it (foreachBatch with take() or limit() "
-            "alone does not)"
+            f"{place.here} cannot go on from batch {before}: partitions {lacking or '(all)'} left no state. "
+            "Their part of the result was never read: a sink must read all of it (foreachBatch with take() "
+            "or limit() alone does not)"
         )
     mine = run_name(place.run)
     chosen = max(complete, key=lambda key: (key[0] == mine, max(mark.written for mark in sets[key].values())))
     return Base(before, chosen[1], sets[chosen])
 
 
-def _last_marks(folder: Folder, place: Place) -> tuple[int, list[Mark]]:
-    """The last micro-batch before this one that left heads, those of this run of the query first.
+def _last_marks(folder: Folder, place: Place) -> tuple[int | None, list[Mark]]:
+    """The last micro-batch before this one that began, in this run of the query if any did, and its heads.
 
-    A batch without any input for the join leaves none: Spark runs no task for it. A query that was taken back
-    to an older checkpoint finds batches of an earlier run ahead of its own, which are not its past.
+    A batch without any input for the join leaves nothing: Spark runs no task for it. A query that was taken
+    back to an older checkpoint finds batches of an earlier run ahead of its own, which are not its past.
     """
     mine = run_name(place.run)
-    marks = _marks(folder, place.batch - 1)
-    if any(mark.run == mine for mark in marks):
-        return place.batch - 1, marks
-    earlier = [batch for batch in batches(folder) if batch < place.batch]
-    newest: tuple[int, list[Mark]] = (-1, [])
-    for batch in reversed(earlier):
-        marks = _marks(folder, batch)
-        if any(mark.run == mine for mark in marks):
+    found: tuple[int | None, list[Mark]] = (None, [])
+    for batch in _earlier(folder, place.batch):
+        names = folder.names(head_folder(batch))
+        marks = _read_marks(names)
+        if f"{mine}{_BEGUN}" in names or any(mark.run == mine for mark in marks):
             return batch, marks
-        if marks and not newest[1]:
-            newest = batch, marks
-    return newest
+        if found[0] is None and (marks or any(name.endswith(_BEGUN) for name in names)):
+            found = batch, marks
+    return found
+
+
+def _earlier(folder: Folder, batch: int) -> Iterator[int]:
+    """Micro-batches before one, the last one first; mostly it is the one, and nothing has to be listed."""
+    yield batch - 1
+    yield from reversed([number for number in batches(folder) if number < batch - 1])
+
+
+def begin(folder: Folder, place: Place) -> None:
+    """Note that a micro-batch has begun, for joins that write their heads after their first results."""
+    name = f"{head_folder(place.batch)}/{run_name(place.run)}{_BEGUN}"
+    folder.write({name: pa.py_buffer(b"")}, sync=False)
 
 
 def _marks(folder: Folder, batch: int) -> list[Mark]:
-    found = (Mark.read(name) for name in sorted(folder.names(head_folder(batch))))
-    return [mark for mark in found if mark is not None]
+    return _read_marks(folder.names(head_folder(batch)))
+
+
+def _read_marks(names: Iterable[str]) -> list[Mark]:
+    return [mark for mark in map(Mark.read, sorted(names)) if mark is not None]
 
 
 def check_alone(folder: Folder, place: Place) -> None:
     """StateError where another join, or another partition of this one, takes this task's place."""
     for mark in _marks(folder, place.batch):
-        if mark.run != run_name(place.run):
-            continue
-        if mark.call != place.call:
-            raise StateError(
-                f"two joins of query {place.query} have one name and would destroy each other's state; give "
-                "each its own: join(..., name=...)"
-            )
-        if mark.attempt == place.attempt:
+        _check_call(mark, place)
+        if (mark.run, mark.attempt) == (run_name(place.run), place.attempt):
             raise StateError(
                 f"{place.here} runs twice in one task: coalesce() or union() directly behind the join puts "
                 "several partitions into one task; use repartition() instead, or put one between"
             )
+
+
+def _check_call(mark: Mark, place: Place) -> None:
+    if mark.run == run_name(place.run) and mark.call != place.call:
+        raise StateError(
+            f"two joins of query {place.query} have one name and would destroy each other's state; give "
+            "each its own: join(..., name=...)"
+        )
 
 
 def tidy(folder: Folder, batch: int, kept: int = KEPT) -> None:

@@ -7,6 +7,7 @@ of committed state and of its rows, so any attempt, on any host, does the same.
 
 import contextlib
 import json
+import re
 import secrets
 import time
 from collections import Counter
@@ -32,6 +33,7 @@ from slidejoin.spark.recipe import Half, Recipe
 from slidejoin.spark.runs import bits_file, checksum
 
 TIDY = 50  # micro-batches from one cleaning up to the next
+_RUN = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # what Spark names the runs of a query
 
 
 def run(text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,7 +49,7 @@ def task_place(plan: Recipe) -> Place:
     context = TaskContext.get()
     names = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
     known = [None if context is None else context.getLocalProperty(name) for name in names]
-    query, batch, run_id = known
+    query, batch, group = known
     if context is None or query is None or batch is None:
         raise StateError(
             f"a task of a streaming join does not know its query and batch ({names[0]}={query}, "
@@ -59,9 +61,9 @@ def task_place(plan: Recipe) -> Place:
             f"this task has partition number {partition}, the join has {plan.partitions}: union() directly "
             "behind the join renumbers its partitions; put repartition() between"
         )
-    return Place(
-        query, int(batch), run_id or "none", context.taskAttemptId(), partition, plan.partitions, plan.call
-    )
+    # A user's foreachBatch may set a job group of its own, which then does not tell runs apart.
+    run_id = group if group and re.fullmatch(_RUN, group) else plan.call
+    return Place(query, int(batch), run_id, context.taskAttemptId(), partition, plan.partitions, plan.call)
 
 
 class Task:
@@ -100,7 +102,7 @@ class Task:
                 if arrivals.now is not None and (len(rows.table) or seen[side] is None):
                     seen[side] = arrivals.now
         new_head = replace(
-            head, meaning=self._plan.meaning, watermark=self._watermark, runs=[],
+            head, watermark=self._watermark, runs=[],
             greatest=(greatest[0], greatest[1]), seen=(seen[0], seen[1]),
         )  # fmt: skip
         produced = self._produced(live, fresh, alone)
@@ -108,9 +110,10 @@ class Task:
             self._write(new_head, live, fresh)
             yield from self._counted(produced)
         else:
+            heads.begin(self._folder, self._place)
             yield from self._all_but_last(produced, lambda: self._write(new_head, live, fresh))
         self._write_figures(time.perf_counter_ns() - begin)
-        if self._place.partition == 0 and self._place.batch % TIDY == 0:
+        if self._place.partition == 0 and base is not None and base.batch // TIDY < self._place.batch // TIDY:
             with contextlib.suppress(StateError):
                 heads.tidy(self._folder, self._place.batch)
 
@@ -120,7 +123,7 @@ class Task:
         """The head of this partition, and the runs that it names."""
         halves = self._plan.halves
         if base is None:
-            return Head(self._plan.meaning, None, []), [([], []) for _ in halves]
+            return Head(self._place.query, self._plan.meaning, None, []), [([], []) for _ in halves]
         if base.partitions == self._place.partitions:
             head = self._read_head(base, self._place.partition)
             live = []
@@ -136,6 +139,11 @@ class Task:
     def _read_head(self, base: Base, partition: int) -> Head:
         head = Head.read(self._folder, base.path(partition))
         self._plan.check(head.meaning)
+        if head.query != self._place.query:
+            raise StateError(
+                f"the state of {self._place.here} is that of query {head.query}; a query needs the state "
+                "that it left: start with its own checkpointLocation, or with a new one"
+            )
         return head
 
     def _rescaled(self, base: Base) -> tuple[Head, list[tuple[list[Live], list[Live]]]]:
@@ -157,7 +165,7 @@ class Task:
                             live[-1][side].append(kept)
         # Each timestamp and time seen is that of a row somewhere: the marks of the new partitions must not
         # fall behind those of the old ones.
-        return Head(old[0].meaning, old[0].watermark, [], base.greatest(), base.seen()), live
+        return replace(old[0], runs=[], greatest=base.greatest(), seen=base.seen()), live
 
     # --- New rows ---
 
