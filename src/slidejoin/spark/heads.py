@@ -249,6 +249,7 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
             "checkpointLocation. If no batch before had any row for this join, or the checkpoint is of an "
             "operator before version 2 whose window may be lost, set spark.slidejoin.startEmpty=true"
         )
+    _check_gap(folder, before, place)
     sets: dict[tuple[str, int], dict[int, Mark]] = {}
     for mark in marks:
         _check_call(mark, place)  # joins that began at once did not see each other then
@@ -284,6 +285,22 @@ def _last_marks(folder: Folder, place: Place) -> tuple[int | None, list[Mark]]:
         if found[0] is None and (marks or any(name.endswith(_BEGUN) for name in names)):
             found = batch, marks
     return found
+
+
+def _check_gap(folder: Folder, before: int, place: Place) -> None:
+    """StateError where a micro-batch between left rows, and its heads are gone."""
+    if before == place.batch - 1:
+        return
+    for number in map(int, filter(str.isdigit, folder.names("runs"))):
+        if (
+            before < number < place.batch
+            and folder.names(f"runs/{number:012d}")
+            and not _marks(folder, number)
+        ):
+            raise StateError(
+                f"{place.here} cannot go on from batch {before}: batch {number} left rows and no state; the "
+                "state directory must stay as the query left it"
+            )
 
 
 def _earlier(folder: Folder, batch: int) -> Iterator[int]:
