@@ -587,6 +587,19 @@ def test_rescaling_takes_each_row_once(kinds, name, side, old, new):
         assert sorted(taken) == rows[way.here(side, hashes, partition, new)].tolist()
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_no_rows_at_all(kinds, name):
+    way, _ = kinds[name, 0]
+    hashes = [pa.chunked_array([], pa.int32())] * way.hashes
+    for side in (0, 1):
+        found = [
+            way.here(side, hashes, 0, 2),
+            way.first(side, hashes, 0, 2),
+            way.kept(side, hashes, (0, 2), (1, 3)),
+        ]
+        assert [(each.shape, each.dtype) for each in found] == [((0,), np.dtype(bool))] * 3
+
+
 @pytest.mark.parametrize("name", ["long", "double"])
 def test_partitions_are_even_and_copies_few(spark, name):
     from pyspark.sql import functions as F  # noqa: N812

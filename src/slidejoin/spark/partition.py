@@ -17,6 +17,8 @@ Rows that match nothing (a null or NaN in a key, a null time) have null hashes a
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import reduce
+from operator import and_
 from typing import TypeAlias
 
 import numpy as np
@@ -108,12 +110,9 @@ class Partitioning:
             Gives the column of a name, such as ``frame.__getitem__``.
         """
         own = self.bound.spec.columns(side)
-        valid = F.lit(True)
-        for name in own:
-            valid = valid & column(name).isNotNull()
-        for key in self.bound.keys:
-            if key.key.kind == "f":
-                valid = valid & ~F.isnan(column(_name(key, side)))
+        floats = [_name(key, side) for key in self.bound.keys if key.key.kind == "f"]
+        known = [column(name).isNotNull() for name in own] + [~F.isnan(column(name)) for name in floats]
+        valid = reduce(and_, known)
         if self.kind == "broadcast":
             home = F.hash(*map(column, own)) if self.is_home(side) else F.lit(0)
             return [F.when(valid, home)]
@@ -137,11 +136,13 @@ class Partitioning:
         """
         if self.is_home(side):
             return F.array(self.home_partition(side, hashes, count))
+        lost = F.when(hashes[0].isNull(), F.array(F.lit(0)))
         if self.kind == "broadcast":
-            everywhere = F.array(*map(F.lit, range(count)))
-        else:
-            everywhere = F.array_distinct(F.array(*(F.pmod(each, F.lit(count)) for each in hashes)))
-        return F.when(hashes[0].isNull(), F.array(F.lit(0))).otherwise(everywhere)
+            return lost.otherwise(F.sequence(F.lit(0), F.lit(count - 1)))
+        first, *others = (F.pmod(each, F.lit(count)) for each in hashes)
+        # Most rows reach one cell; array_distinct costs more than all else.
+        single = reduce(and_, (other == first for other in others))
+        return lost.when(single, F.array(first)).otherwise(F.array_distinct(F.array(first, *others)))
 
     def home_partition(self, side: int, hashes: Sequence[Column], count: int) -> Column:
         """The partition of a row at home by its hashes, as an int; SpecError if the side is copied."""
@@ -244,9 +245,9 @@ class _DoubleCells:
     both keys and the bound. The cells from 2**(digits - 2) cells away from 0 on are one cell on each side.
 
     An interval meets at most one border between cells, since it is shorter than a width. If no end of it is
-    within 2**(digits - 2) widths of 0, it is in an outermost cell. Otherwise, as widths are at least
-    abs(bound) / 2**(digits - 5), its length is at most width * (1/32 + 2 * (1/4 + 1/16) + 6/32) < width: the
-    range, the widening, and six rounding errors.
+    within 2**(digits - 2) widths of 0, it is in one outermost cell: it is far shorter than its distance from
+    0. Otherwise, as widths are at least abs(bound) / 2**(digits - 5), its length is at most
+    width * (1/32 + 2 * (1/4 + 1/16) + 6/32) < width: the range, the widening, and six rounding errors.
 
     Infinity is treated as a large number. If a key is infinite or a sum overflows, both keys of a pair are in
     an outermost cell, since widths, and bounds with them, are limited to a small part of the largest float.
