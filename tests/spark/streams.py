@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 import slidejoin as sj
 from slidejoin import reference
@@ -140,7 +140,14 @@ def start(frame: Any, folder: Path, **options: str) -> Any:
 def results(frame: Any, query: Any) -> pa.Table:
     """The results of a query, at its end."""
     query.awaitTermination()
-    return frame.sparkSession.table(query.name).toArrow()
+    return arrow(frame.sparkSession.table(query.name))
+
+
+def arrow(frame: Any) -> pa.Table:
+    """The rows of a batch frame. PySpark 3.5 has no public way to them without pandas."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    return pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))
 
 
 def run(frame: Any, folder: Path, **options: str) -> tuple[pa.Table, Any]:

@@ -12,7 +12,7 @@ import slidejoin as sj
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
-from spark.streams import SIDES, assert_same, embedded, random_streams
+from spark.streams import SIDES, arrow, assert_same, embedded, random_streams
 
 from slidejoin.spark import join, metrics
 
@@ -25,7 +25,7 @@ def test_foreach_batch(spark, tmp_path):
     streams = random_streams(seed=71, batches=2)
     joined = join(*streams.write(tmp_path / "in").read(spark), ON, WINDOW, "right", partitions=2)
     got = defaultdict(list)
-    writer = joined.writeStream.foreachBatch(lambda frame, batch: got[batch].append(frame.toArrow()))
+    writer = joined.writeStream.foreachBatch(lambda frame, batch: got[batch].append(arrow(frame)))
     writer.option("checkpointLocation", str(tmp_path / "to")).trigger(
         availableNow=True
     ).start().awaitTermination()
@@ -63,9 +63,7 @@ def test_parquet_and_a_restart_in_another_zone(spark, tmp_path):
     add([2, 3])
     again = query(zone="Asia/Kolkata")
     assert metrics(again)["joins"]["join"]["batch"] == 3
-    assert_same(
-        spark.read.parquet(str(tmp_path / "out")).toArrow(), embedded(streams, ON, WINDOW, "left").table
-    )
+    assert_same(arrow(spark.read.parquet(str(tmp_path / "out"))), embedded(streams, ON, WINDOW, "left").table)
 
     for side, tables in zip(SIDES, streams.sides, strict=True):
         pq.write_table(tables[0], tmp_path / "in" / side / "0004.parquet")

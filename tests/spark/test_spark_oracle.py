@@ -8,7 +8,17 @@ import slidejoin as sj
 
 pytest.importorskip("pyspark")
 
-from spark.streams import HOWS, LONG, Streams, assert_same, combined, embedded_whole, parts, random_streams
+from spark.streams import (
+    HOWS,
+    LONG,
+    Streams,
+    arrow,
+    assert_same,
+    combined,
+    embedded_whole,
+    parts,
+    random_streams,
+)
 
 from slidejoin.spark import join
 
@@ -63,8 +73,8 @@ def test_batches_give_the_rows_of_sparks_own_join(spark, tmp_path, shift):
         partitions = (1, 2, 8)[(number + shift) % 3]
         ours[f"{name} {how}"] = join(*files.read_whole(spark), on, WINDOW, how, partitions=partitions)
         theirs[f"{name} {how}"] = native(*files.read_whole(spark), condition, how)
-    got = parts(combined(ours).toArrow(), ours)
-    wanted = parts(combined(theirs).toArrow(), theirs)
+    got = parts(arrow(combined(ours)), ours)
+    wanted = parts(arrow(combined(theirs)), theirs)
     for name, how in JOINS:
         result = got[f"{name} {how}"]
         assert result.num_rows > 10, (name, how)
@@ -81,5 +91,5 @@ def test_a_batch_of_nothing(spark, tmp_path):
     for how in HOWS:
         files = empty.write(tmp_path / how)
         frames[how] = join(*files.read_whole(spark), on, WINDOW, how, partitions=2)
-    for how, result in parts(combined(frames).toArrow(), frames).items():
+    for how, result in parts(arrow(combined(frames)), frames).items():
         assert_same(result, embedded_whole(empty, on, WINDOW, how))

@@ -20,6 +20,7 @@ from spark.streams import (
     LONG,
     SECOND,
     Streams,
+    arrow,
     assert_same,
     combined,
     embedded,
@@ -143,7 +144,7 @@ def test_all_types_as_payload_in_a_zone_that_is_not_utc(spark, tmp_path):
     spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
     window = sj.interval("1s", "1s", time="local")
     joined = join(*map(made, files.read_whole(spark)), on, window, "full", partitions=2)
-    assert_same(readable(joined).toArrow(), embedded_whole(truth, on, window, "full"))
+    assert_same(arrow(readable(joined)), embedded_whole(truth, on, window, "full"))
 
 
 # --- Keys ---
@@ -262,7 +263,7 @@ def test_all_types_as_keys_of_batches(spark, tmp_path, turn):
         hows[kind] = ("inner", "left_anti")[(number + turn) % 2]
         left, right = map(restored, plain.write(tmp_path / kind).read_whole(spark), streams.schemas)
         frames[kind] = join(left, right, numbered(kind, number), WINDOW, hows[kind], partitions=2)
-    for kind, result in parts(combined(frames).toArrow(), frames).items():
+    for kind, result in parts(arrow(combined(frames)), frames).items():
         expected = embedded_whole(streams, numbered(kind, list(KEYS).index(kind)), WINDOW, hows[kind])
         assert expected.num_rows >= 5, kind
         assert_same(result, expected)
