@@ -69,7 +69,7 @@ class LocalFolder:
     def names(self, folder: str) -> list[str]:
         try:
             return os.listdir(os.path.join(self._path, folder))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def map(self, name: str) -> pa.Buffer:

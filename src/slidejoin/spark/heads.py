@@ -19,7 +19,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -250,11 +250,10 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
             "operator before version 2 whose window may be lost, set spark.slidejoin.startEmpty=true"
         )
     _check_gap(folder, before, place)
-    sets: dict[tuple[str, int], dict[int, Mark]] = {}
     for mark in marks:
         _check_call(mark, place)  # joins that began at once did not see each other then
-        sets.setdefault((mark.run, mark.partitions), {})[mark.partition] = mark
-    complete = [key for key, found in sets.items() if len(found) == key[1]]
+    sets = sets_of(marks)
+    complete = [key for key in sets if _is_complete(key, sets)]
     if not complete:
         lacking = "; ".join(
             f"{sorted(set(range(count)) - found.keys())} of {count}" for (_, count), found in sets.items()
@@ -265,8 +264,35 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
             "or limit() alone does not)"
         )
     mine = run_name(place.run)
-    chosen = max(complete, key=lambda key: (key[0] == mine, max(mark.written for mark in sets[key].values())))
+    chosen = max(complete, key=lambda key: (key[0] == mine, newest_of(sets[key])))
     return Base(before, chosen[1], sets[chosen])
+
+
+def newest_set(folder: Folder, batch: int) -> dict[int, Mark]:
+    """The newest complete set of a micro-batch's heads, by partition; empty if there is none."""
+    sets = sets_of(_marks(folder, batch))
+    complete = [found for key, found in sets.items() if _is_complete(key, sets)]
+    return max(complete, key=newest_of, default={})
+
+
+Sets: TypeAlias = dict[tuple[str, int], dict[int, Mark]]
+
+
+def sets_of(marks: Iterable[Mark]) -> Sets:
+    """Heads of a micro-batch that belong together: by run and number of partitions, the newest of each."""
+    sets: Sets = {}
+    for mark in sorted(marks, key=lambda mark: mark.written):
+        sets.setdefault((mark.run, mark.partitions), {})[mark.partition] = mark
+    return sets
+
+
+def _is_complete(key: tuple[str, int], sets: Sets) -> bool:
+    return len(sets[key]) == key[1]
+
+
+def newest_of(found: Mapping[int, Mark]) -> int:
+    """When the newest head of a set was written."""
+    return max(mark.written for mark in found.values())
 
 
 def _last_marks(folder: Folder, place: Place) -> tuple[int | None, list[Mark]]:

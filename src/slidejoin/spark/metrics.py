@@ -1,5 +1,6 @@
 """Metrics: what a join did in its micro-batches, as its tasks left it beside their state."""
 
+import contextlib
 import json
 import os
 from collections import Counter
@@ -7,7 +8,7 @@ from typing import Any
 
 from slidejoin.errors import SpecError
 from slidejoin.spark.files import Folder, open_folder
-from slidejoin.spark.heads import Mark, batches, head_folder
+from slidejoin.spark.heads import Mark, batches, head_folder, newest_of, sets_of
 
 RECENT = 100  # micro-batches that `total` is of, at most
 
@@ -48,6 +49,15 @@ def metrics(query: Any, state_dir: str | os.PathLike[str] | None = None) -> dict
     ``late_left late_right null_left null_right``; ``partitions``, ``stored`` rows and ``runs`` they are in;
     ``written_bytes``; ``busy_ms`` of all tasks, ``busiest_ms`` of the slowest, ``busiest_partition``; the
     ``watermark`` of the micro-batch as a text.
+
+    Cost: one listing and one small file for each partition, for each of the micro-batches.
+
+    Examples
+    --------
+    ::
+
+        query = near.writeStream.format("parquet").option(...).start("near/out")
+        metrics(query)["joins"]["join"]["last"]["results"]
     """
     id_ = str(getattr(query, "id", query))
     places = [os.fspath(state_dir)] if state_dir is not None else [*reversed(_used)]
@@ -92,15 +102,13 @@ def of_batch(folder: Folder, number: int) -> dict[str, Any]:
 
 
 def _by_partition(folder: Folder, number: int) -> dict[int, dict[str, Any]]:
-    """What the tasks of a micro-batch left, by partition: the last attempt of each."""
-    found: dict[int, tuple[int, dict[str, Any]]] = {}
+    """What the tasks of a micro-batch left, by partition: the last attempt of each, in the newest run."""
     path = head_folder(number)
-    for name in folder.names(path):
-        mark = Mark.read(name.replace(".figures", ".head")) if name.endswith(".figures") else None
-        if mark is None or (mark.partition in found and found[mark.partition][0] > mark.written):
-            continue
-        try:
-            found[mark.partition] = (mark.written, json.loads(folder.map(f"{path}/{name}").to_pybytes()))
-        except (OSError, ValueError):
-            continue  # they are figures only
-    return {partition: figures for partition, (_, figures) in sorted(found.items())}
+    names = (name.removesuffix(".figures") for name in folder.names(path) if name.endswith(".figures"))
+    sets = sets_of(mark for name in names if (mark := Mark.read(f"{name}.head")) is not None)
+    found = {}
+    for partition, mark in sorted(max(sets.values(), key=newest_of, default={}).items()):
+        with contextlib.suppress(OSError, ValueError):  # they are figures only
+            name = mark.name.replace(".head", ".figures")
+            found[partition] = json.loads(folder.map(f"{path}/{name}").to_pybytes())
+    return found

@@ -152,13 +152,11 @@ def read_bits(folder: Folder, stored: StoredRun) -> Bits:
     return np.array(batch.column(0).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def read_rows(folder: Folder, stored: StoredRun) -> pa.Table:
+def read_rows(folder: Folder, stored: StoredRun, columns: int, has_bits: bool) -> pa.Table:
     """The rows of a run as a reader wants them: the user's columns, and whether they have matched."""
     batch = _read(folder, stored.file, stored.checksum)
-    table = pa.Table.from_batches([batch]).select([name for name in batch.schema.names if name[0] != "#"])
-    if stored.bits is None:
-        return table
-    return table.append_column("matched", pa.array(read_bits(folder, stored)))
+    table = pa.Table.from_batches([batch.select(list(range(columns)))])
+    return table.append_column("matched", pa.array(read_bits(folder, stored))) if has_bits else table
 
 
 def checksum(content: pa.Buffer) -> int:

@@ -1,15 +1,16 @@
 """The state of a query, for a reader: which runs a join holds, and their rows."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
+from slidejoin.join_type import JOIN_TYPES
 from slidejoin.keys.extract import SIDES
 from slidejoin.spark.files import Folder, open_folder
-from slidejoin.spark.heads import Head, Mark, batches, head_folder
+from slidejoin.spark.heads import Head, batches, head_folder, newest_set
 from slidejoin.spark.runs import read_rows
 
 
@@ -22,13 +23,14 @@ class StateRun:
     query, join : str
         Whose they are: the query's id, the name of the join.
     batch, partition : int
-        The micro-batch that left them, and where.
+        The micro-batch whose state was listed, and the partition. The run may have been written earlier.
     side : str
         ``"left"`` or ``"right"``.
     rows : int
         How many.
     file : str
-        The Arrow file, below the state directory.
+        The Arrow file, below the state directory. It has columns of the join, too; their names begin with
+        ``#``.
     """
 
     query: str
@@ -38,12 +40,14 @@ class StateRun:
     side: str
     rows: int
     file: str
-    _folder: Any
-    _stored: Any
+    _read: Callable[[], pa.Table] = field(repr=False, compare=False)
 
     def read(self) -> pa.Table:
-        """The rows, with the columns of their side and ``matched``, where the join keeps that."""
-        return read_rows(self._folder, self._stored)
+        """The rows: the columns of their side, and ``matched`` where the join type needs to know that.
+
+        Cost: one pass over the file. The columns of the side are mapped, not copied.
+        """
+        return self._read()
 
 
 def state(state_dir: str | os.PathLike[str], batch: int | None = None) -> list[StateRun]:
@@ -54,11 +58,31 @@ def state(state_dir: str | os.PathLike[str], batch: int | None = None) -> list[S
     state_dir : path or URI
         That of :func:`slidejoin.spark.join`.
     batch : int, optional
-        The state after this micro-batch; otherwise after the last one.
+        The state after this micro-batch; otherwise after the last one that all partitions have completed. If
+        it had no rows for a join, that of the last one before it which had.
+
+    Returns
+    -------
+    list of StateRun
+        By query, join and partition. Empty if there is no state.
 
     Notes
     -----
-    Rows of a partition that has written its state twice, after a failure, are listed once.
+    A row that was copied to several partitions is in a run of each. A full join on a band has two states, so
+    its rows are there twice. A micro-batch that was run twice, after a failure, is listed once.
+
+    Cost: one listing and one small file for each partition; rows are read by :meth:`StateRun.read` only.
+
+    Examples
+    --------
+    >>> state("/nowhere")
+    []
+
+    ::
+
+        for run in state("near/state"):
+            print(run.join, run.batch, run.partition, run.side, run.rows)
+            print(run.read())
     """
     top = open_folder(os.fspath(state_dir))
     return [
@@ -70,17 +94,20 @@ def state(state_dir: str | os.PathLike[str], batch: int | None = None) -> list[S
 
 
 def _runs(folder: Folder, query: str, join: str, batch: int | None) -> Iterator[StateRun]:
-    numbers = [number for number in batches(folder) if batch is None or number <= batch]
-    if not numbers:
+    for number in reversed(batches(folder)):
+        marks = {} if batch is not None and number > batch else newest_set(folder, number)
+        if marks:
+            break
+    else:
         return
-    path = head_folder(numbers[-1])
-    marks = [mark for mark in map(Mark.read, folder.names(path)) if mark is not None]
-    newest = {mark.partition: mark for mark in sorted(marks, key=lambda mark: mark.written)}
-    for partition, mark in sorted(newest.items()):
-        for half in Head.read(folder, f"{path}/{mark.name}").runs:
-            for side, runs in enumerate(half):
+    for partition, mark in sorted(marks.items()):
+        head = Head.read(folder, f"{head_folder(number)}/{mark.name}")
+        for half, sides in enumerate(head.runs):
+            type_ = JOIN_TYPES[("left", "right")[half] if len(head.runs) > 1 else head.meaning["how"]]
+            for side, runs in enumerate(sides):
+                columns = len(head.meaning[f"{SIDES[side]} columns"])
+                has_bits = type_.preserves[side] or type_.only == side
                 for run in runs:
-                    yield StateRun(
-                        query, join, numbers[-1], partition, SIDES[side], run.rows,
-                        f"{query}/{join}/{run.file}", folder, run,
-                    )  # fmt: skip
+                    read = partial(read_rows, folder, run, columns, has_bits)
+                    file = f"{query}/{join}/{run.file}"
+                    yield StateRun(query, join, number, partition, SIDES[side], run.rows, file, read)
