@@ -88,6 +88,7 @@ inline std::vector<JoinSpec> conditions() {
     add({equal, equal}, 2, Banded::none);
     add({equal, band(-9, 9)}, 1, Banded::conjunct);
     add({equal, two_bands, band(-30, 2)}, 1, Banded::conjunct);
+    add({band(-40, 40), band(0, 25), band(-20, 1)}, 0, Banded::conjunct);
     return all;
 }
 

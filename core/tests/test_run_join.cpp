@@ -49,6 +49,7 @@ static Found found_by(const RunJoin& join, const SortedTable& left, const Sorted
         for (std::size_t i = 0; i < chunk.size(); ++i)
             found.emplace_back(left.rows.order.at(static_cast<std::size_t>(chunk.left()[i])),
                                right.rows.order.at(static_cast<std::size_t>(chunk.right()[i])));
+        CHECK(found.size() <= left.rows.order.size() * right.rows.order.size());
     }
     std::sort(found.begin(), found.end());
     return found;
@@ -98,10 +99,11 @@ TEST(runs_join_as_every_pair_says) {
 // Rows enough for several groups of probing rows; few of them match.
 TEST(runs_of_many_rows) {
     Random random(6);
-    const std::vector<JoinSpec> all = conditions();
-    for (const JoinSpec& on : {all[0], all[2], all[5]})
+    JoinSpec apart;  // the rows that are taken next probe far before the last part of those before
+    apart.on = {{KeyType::int64, {{sum(-5000), sum(-4960)}, {sum(4960), sum(5000)}}}};
+    for (const JoinSpec& on : {conditions()[0], conditions()[5], apart})
         for (const auto& [left, right] :
-             {std::pair<std::size_t, std::size_t>{4'200, 4'300}, {11, 20'000}, {20'000, 300}})
+             {std::pair<std::size_t, std::size_t>{4'600, 9'400}, {11, 20'000}, {20'000, 300}})
             check(on, random_table(random, on.on.size(), left, 90'000),
                   random_table(random, on.on.size(), right, 90'000), {100, 1 << 20});
 }
@@ -128,6 +130,19 @@ TEST(runs_of_every_length) {
         check(ends, few, many, {1 << 20});
         check(ends, many, few, {3});
     }
+}
+
+TEST(a_first_partner_behind_many_candidates) {
+    JoinSpec on;
+    on.on = {band(-2000, 2000), band(0, 0)};
+    Table one{{{0}, {700}}, {{0}, {0}}}, many{{{}, {}}, {{}, {}}};
+    for (std::int64_t i = 0; i < 1000; ++i)
+        for (std::size_t column : {0, 1}) {
+            many.columns[column].push_back(i);
+            many.nulls[column].push_back(0);
+        }
+    check(on, one, many, {1});
+    check(on, many, one, {1});
 }
 
 // Unsorted keys, as a damaged file has them: nothing outside the arrays is read or reported.
