@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 DRIVER = Path(__file__).with_name("spark_driver.py")
+DYING = Path(__file__).with_name("dying")
 START = 1_704_067_200 * 10**6  # µs
 BEFORE, AFTER, LATENESS = 3 * 10**6, 2 * 10**6, 3 * 10**6  # as spark_driver has them
 WITHIN = 3
@@ -127,9 +128,12 @@ def difference(found, expected):
 class Driver:
     """A driver process, its JVM and their children; killed at the end, whatever happened."""
 
-    def __init__(self, directory, script=DRIVER, home=None, temporary=None, **settings):
+    def __init__(
+        self, directory, script=DRIVER, home=None, temporary=None, deaths=(), chance=0.05, **settings
+    ):
         self.directory = directory
         self.mark = uuid.uuid4().hex
+        self.deaths = directory / f"{self.mark}.deaths"
         self.temporary = temporary or directory / "tmp"  # has the caches
         self.temporary.mkdir(exist_ok=True)
         settings["conf"] = {"spark.local.dir": str(self.temporary), **settings.get("conf", {})}
@@ -138,6 +142,9 @@ class Driver:
         self.log = directory / f"{self.mark}.log"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
         environment |= {MARK: self.mark, "TMPDIR": str(self.temporary), "PYSPARK_PYTHON": sys.executable}
+        if deaths:
+            wanted = {"log": str(self.deaths), "deaths": deaths, "chance": chance}
+            environment |= {"PYTHONPATH": str(DYING), "SLIDEJOIN_TEST_DEATHS": json.dumps(wanted)}
         if home is not None:
             environment["SPARK_HOME"] = str(home)
         with self.log.open("wb") as log:
@@ -170,10 +177,13 @@ class Driver:
                     found.append(int(entry.name))
         return sorted(found)
 
-    def python_workers(self):
-        """Worker processes: children of Spark's daemon, which has the same command."""
-        daemons = set(self.processes("pyspark.daemon"))
-        return [pid for pid in daemons if parent(pid) in daemons]
+    def died(self, kind="", of=""):
+        """How many processes died of their own accord, of a kind and at a kind of file."""
+        if not self.deaths.exists():
+            return 0
+        return sum(
+            line.startswith(kind) and line.endswith(of) for line in self.deaths.read_text().splitlines()
+        )
 
     def wait(self, timeout=PATIENCE):
         """The exit code, and what was printed."""
@@ -200,13 +210,6 @@ def kill_all(pids):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def parent(pid):
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def batches(directory, name, what="commits"):

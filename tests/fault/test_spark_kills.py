@@ -1,12 +1,11 @@
-"""``kill -9`` of a Spark driver, of Python workers and of an executor.
+"""``kill -9`` of Spark drivers, of Python workers and of executors, at least 12 of them.
 
 Nothing is lost and nothing comes twice: the output is that of brute force, as a multiset.
-SLIDEJOIN_TESTS=long kills more often.
+SLIDEJOIN_TESTS=long has more than 200 deaths.
 """
 
 import os
 import random
-import re
 import time
 from pathlib import Path
 
@@ -15,12 +14,24 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyspark
-from fault.spark_runs import BUSY, LATENESS, Driver, Streams, batches, difference, kill_all, output, until
+from fault.spark_runs import (
+    BUSY,
+    LATENESS,
+    PATIENCE,
+    Driver,
+    Streams,
+    batches,
+    difference,
+    output,
+    until,
+)
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
-KILLS = 21 if LONG else 3
+STARTS = 28 if LONG else 2  # of drivers that die
+WORKERS = 8 if LONG else 5  # that die in each of them
+EXECUTORS = 3 if LONG else 1
 
 
 def ended(driver):
@@ -32,106 +43,84 @@ def ended(driver):
     return True
 
 
-def finished(directory, attempts=3, **settings):
-    """Run a driver to the end."""
-    for _ in range(attempts):
-        with Driver(directory, **settings) as driver:
-            if ended(driver):
-                return
-    raise AssertionError("the machine is too busy")
-
-
 def check(streams, directory, hows):
     for name, how in hows.items():
         found = difference(output(directory / name), streams.expected(how))
         assert found == "", f"{name}: {found}"
 
 
-def test_the_driver_dies_at_any_time(tmp_path):
-    """With its JVM, anywhere in a micro-batch; its Python workers die with it, or some time later."""
+def test_drivers_and_workers_die(tmp_path):
+    """Two queries from one DataFrame, and others. Each start of the driver has another number of partitions.
+
+    Python workers die while they write; the driver dies with its JVM, now while one of them writes, then at
+    any time. Its workers die with it, or go on for a while.
+    """
     seed = random.randrange(10**9)
     rng = random.Random(seed)
     # No row is late: a driver that dies between its source's log and its own may find two files in the next
     # micro-batch, whose watermark is then another.
-    streams = Streams(tmp_path / "data", batches=2 * KILLS, seed=seed, disorder=LATENESS - 1)
-    hows = {"inner": "inner", "left": "left"} | ({"full": "full"} if LONG else {})
-    settings = {"data": str(tmp_path / "data"), "joins": [{"name": n, "how": how} for n, how in hows.items()]}
-    killed = []
-    for _ in range(3 * KILLS):
-        # Each is killed somewhere in its share of the micro-batches, seen from one of the queries.
+    streams = Streams(tmp_path / "data", batches=2 * STARTS + 1, seed=seed, disorder=LATENESS - 1)
+    hows = {"inner": "inner", "again": "inner", "left": "left"} | ({"full": "full"} if LONG else {})
+
+    def settings(start):
+        joins = [{"name": name, "how": how, "partitions": (2, 5)[start % 2]} for name, how in hows.items()]
+        return {"data": str(tmp_path / "data"), "joins": joins, "master": "local[2,20]"}
+
+    workers, drivers, start = 0, 0, 0
+    while drivers < STARTS:
+        assert start < 3 * STARTS, f"seed {seed}: {drivers} drivers and {workers} workers died"
         name, what = rng.choice(list(hows)), rng.choice(["offsets", "commits"])
-        least = 2 * len(killed) + 1 + rng.randrange(2)
-        with Driver(tmp_path, **settings) as driver:
-            since = time.monotonic()
-            if until(lambda to=(name, what, least): batches(tmp_path, *to[:2]) >= to[2], driver):
-                pace = min(3, (time.monotonic() - since) / 10)
-                time.sleep(rng.random() * pace)
-                killed.append([batches(tmp_path, n, w) for n in hows for w in ("offsets", "commits")])
+        least = min(2 * drivers + 1 + rng.randrange(2), 2 * STARTS)
+        writes = drivers % 2 == 0
+        deaths = ["worker"] * WORKERS + ["jvm"] * writes
+        with Driver(tmp_path, deaths=deaths, **settings(start)) as driver:
+            if writes:
+                driver.process.wait(PATIENCE)
+                dead = driver.died("jvm") == 1
             else:
-                assert BUSY in driver.errors(), driver.errors()
+                since = time.monotonic()
+                dead = until(lambda to=(name, what, least): batches(tmp_path, *to[:2]) >= to[2], driver)
+                time.sleep(rng.random() * min(3, (time.monotonic() - since) / 10))
+            assert dead or BUSY in driver.errors(), driver.errors()
             driver.kill(everything=rng.random() < 0.5)
-        if len(killed) == KILLS:
-            break
-    finished(tmp_path, **settings)
-    check(streams, tmp_path, hows)
-    assert len(killed) == KILLS, f"seed {seed}: only killed at {killed}"
-
-
-def test_workers_die_while_it_runs(tmp_path):
-    """Two queries from one DataFrame, and another one: Spark runs tasks again, in other workers."""
-    rng = random.Random()
-    streams = Streams(tmp_path / "data", batches=20 if LONG else 6)
-    hows = {"inner": "inner", "again": "inner", "right": "right"}
-    settings = {"data": str(tmp_path / "data"), "joins": [{"name": n, "how": how} for n, how in hows.items()]}
-    kills = failures = 0
-    for _ in range(3):
-        with Driver(tmp_path, master="local[2,20]", **settings) as driver:
-            before, due = 1, 0.0
-            while driver.process.poll() is None:
-                done = [batches(tmp_path, name) for name in hows]
-                if min(done) >= 1 and sum(done) > before and time.monotonic() > due:
-                    if (workers := driver.python_workers()) and rng.random() < 0.6:
-                        kill_all([rng.choice(workers)])
-                        kills += 1
-                    before, due = sum(done), time.monotonic() + rng.random()
-                time.sleep(0.02)
+            workers, drivers, start = workers + driver.died("worker"), drivers + dead, start + 1
+    for more in range(3):
+        with Driver(tmp_path, deaths=["worker"] * WORKERS, **settings(start + more)) as driver:
             done = ended(driver)
-            failures += len(re.findall(r"Lost task [\d.]+ in stage", driver.log.read_text()))
+            workers += driver.died("worker")
         if done:
             break
     assert done, "the machine is too busy"
     check(streams, tmp_path, hows)
-    assert kills > 2
-    assert failures, "no kill has hit a task"
+    assert workers >= (200 if LONG else 8), f"seed {seed}: only {workers} workers died"
 
 
-def test_an_executor_dies(tmp_path):
-    """Of a cluster: others do its tasks again, from the same state."""
+def test_executors_die(tmp_path):
+    """Of a cluster, with their JVM, while a worker writes: others do its tasks again, from the same state."""
     home = tmp_path / "spark"  # of links, since Spark writes there
     home.mkdir()
     for path in Path(pyspark.__file__).parent.iterdir():
         (home / path.name).symlink_to(path)
     streams = Streams(tmp_path / "data", batches=20 if LONG else 4)
-    conf = {"spark.executor.memory": "768m", "spark.cores.max": "2"}
+    conf = {"spark.executor.memory": "768m", "spark.cores.max": "2", "spark.task.maxFailures": "20"}
     settings = {
         "data": str(tmp_path / "data"),
         "joins": [{"name": "left", "how": "left"}],
         "master": "local-cluster[2,1,1024]",
         "conf": conf,
         "home": home,
+        "deaths": ["worker", "jvm"] * EXECUTORS,
+        "chance": 0.2,
     }
+    died = lost = 0
     for _ in range(3):
-        killed = []
         with Driver(tmp_path, **settings) as driver:
-            for least in (3, 9, 15) if LONG else (2,):
-                if not until(lambda least=least: batches(tmp_path, "left", "offsets") >= least, driver):
-                    break
-                executors = driver.processes("CoarseGrainedExecutorBackend")
-                time.sleep(random.random())
-                kill_all(executors[:1])
-                killed += executors[:1]
-            if ended(driver):
-                break
+            done = ended(driver)
+            died += driver.died()
+            lost += driver.log.read_text().count("Lost executor")
+        if done:
+            break
+    assert done, "the machine is too busy"
     check(streams, tmp_path, {"left": "left"})
-    assert len(killed) == (3 if LONG else 1)
-    assert "Lost executor" in driver.log.read_text()
+    assert died >= 2 * EXECUTORS
+    assert lost >= EXECUTORS
