@@ -99,17 +99,18 @@ def hashed(spark, table, side, cases):
 
     They are the same with ANSI mode and without, and in every time zone.
     """
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")  # what createDataFrame makes of naive ones
+    frame = spark.createDataFrame(table).coalesce(1)
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_LTZ")
+    assert [pa.types.is_timestamp(each.type) and each.type.tz is None for each in table.schema] == [
+        type_ == "timestamp_ntz" for _, type_ in frame.dtypes
+    ]
     columns = []
     for number, case in enumerate(cases):
         for how, way in case.ways.items():
             made = way.hash_columns(side, quoted)
             assert len(made) == way.hashes
             columns += [column.alias(f"h{number} {how} {i}") for i, column in enumerate(made)]
-    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")  # what createDataFrame makes of naive ones
-    frame = spark.createDataFrame(table).coalesce(1)
-    assert [pa.types.is_timestamp(each.type) and each.type.tz is None for each in table.schema] == [
-        type_ == "timestamp_ntz" for _, type_ in frame.dtypes
-    ]
     found = []
     for ansi, zone in (("true", "America/New_York"), ("false", "UTC")):
         spark.conf.set("spark.sql.ansi.enabled", ansi)
