@@ -147,7 +147,8 @@ def arrow(frame: Any) -> pa.Table:
     """The rows of a batch frame. PySpark 3.5 has no public way to them without pandas."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
-    return pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))
+    batches = frame._collect_as_arrow()
+    return pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
 
 
 def run(frame: Any, folder: Path, **options: str) -> tuple[pa.Table, Any]:

@@ -88,7 +88,7 @@ def run(
     ] = None,
     suffixes: Annotated[str, typer.Option(help="For names that both sides have: left,right.")] = ",_right",
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Spark: groups side by side; one for each core.")
+        int | None, typer.Option(min=1, help="Spark: tasks side by side; one for each core.")
     ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Spark: read files as streams, with a checkpoint.")
@@ -133,7 +133,7 @@ def demo(
     band: Annotated[int | None, typer.Option(min=0, help="Greatest price difference.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the generated streams.")] = 1,
     batches: Annotated[int | None, typer.Option(min=1, help="Spark: files of each side.")] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Spark: groups side by side.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Spark: tasks side by side.")] = None,
     output: Annotated[Path | None, typer.Option(help="Spark: directory for the result.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="Embedded: rows kept of each side.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Embedded: rows of one push.")] = None,

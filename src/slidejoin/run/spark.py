@@ -49,7 +49,7 @@ def run(
     Parameters
     ----------
     partitions : int, optional
-        Groups that run side by side; otherwise one for each core.
+        Tasks that run side by side; otherwise one for each core.
     stream : bool
         Whether the files are streams: read in micro-batches, with a checkpoint.
     files_per_batch : int, optional

@@ -36,6 +36,18 @@ def explain(
     ----------
     rate : float, optional
         Rows a second of each side, for an estimate of the state in numbers.
+
+    Notes
+    -----
+    Cost: no job of Spark runs.
+
+    Examples
+    --------
+    ::
+
+        explain(trades, quotes, on=sj.band("price", within=0.05),
+                window=sj.interval("2s", "2s", time="ts", lateness="10s"),
+                partitions=4, state_dir="near/state", rate=1e5)
     """
     prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time, state_dir, name)
     recipe = prepared.recipe

@@ -40,7 +40,7 @@ def join(
     on : Predicate
         ``sj.band("price", within=0.5)``, ``sj.equal("symbol")`` and their like, joined by ``&``.
     window : Window
-        ``sj.interval(before, after, time=...)`` on timestamps, or ``sj.within(d, time=...)``, which gives the
+        ``sj.interval(before, after, time=...)``; for batches also ``sj.within(d, time=...)``, which gives the
         same pairs as ``interval(d, d)``. Streams need ``lateness``: how far rows may be behind the newest
         ones. With ``late="return"`` late rows come out, too: the column ``late`` names their side, and is
         null for results. With ``idle_after`` a side that is silent for so long does not hold the watermark
@@ -61,7 +61,7 @@ def join(
         reach: a path, or ``hdfs://``, ``s3://``, ``gs://``, ``abfs://``. It belongs to the checkpoint: keep
         both, or remove both. A folder in ``spark.sql.streaming.checkpointLocation``, if the session has that.
     name : str
-        Tells several joins of one query apart.
+        Tells several joins of one query apart: each needs its own.
 
     Returns
     -------
@@ -75,7 +75,9 @@ def join(
 
     Notes
     -----
-    Cost: rows cross to Python once; a row is copied to other partitions only near a border of theirs.
+    Cost: rows cross to Python once. With a band, a row of one side is copied to another partition only near a
+    border between cells, some 3 % of them; with comparisons alone, one side goes to all partitions.
+    ``explain`` tells which. Each task costs some 20 ms of a core at every micro-batch.
 
     Examples
     --------
