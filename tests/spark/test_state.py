@@ -1,6 +1,7 @@
 """``state`` lists the runs of a state directory and reads their rows; ``metrics`` reads the figures there."""
 
 import dataclasses
+import re
 from collections import Counter
 
 import pyarrow as pa
@@ -180,3 +181,22 @@ def test_a_damaged_run(tmp_path):
     with pytest.raises(StateError, match="is damaged"):
         two.read()
     assert counted(state(tmp_path)[2].read())
+
+
+def test_layout(tmp_path):
+    """The files that docs/spark.md names, and no others."""
+    streams = small_streams(seed=88, batches=2)
+    Query(recipe(streams, tmp_path, ON["hash"], "left")).all(streams)
+    kinds = Counter()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            query, join, folder, batch, name = path.relative_to(tmp_path).parts
+            assert (query, join) == ("query", "join")
+            assert re.fullmatch(r"00000000000[01]", batch)
+            pattern = {"heads": r"([01]-2-.+\.(head|figures)|.+\.begun)", "runs": r"[01]-.+\.(arrow|bits)"}
+            assert re.fullmatch(pattern[folder], name)
+            kinds[path.suffix] += 1
+    assert kinds[".head"] == kinds[".figures"] == 4
+    assert kinds[".begun"] == 2
+    assert kinds[".arrow"] >= 4
+    assert kinds[".bits"] >= 1
