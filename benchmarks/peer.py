@@ -60,10 +60,10 @@ class Program:
         )
         self.ready = self._read()
 
-    def run(self) -> dict[str, Any]:
-        """Join the next arrivals: ``seconds``, ``matches``, ``checksum`` and what else the program tells."""
+    def run(self, command: str = "") -> dict[str, Any]:
+        """Join the next arrivals, or do what is asked: ``seconds``, ``matches`` and what else it answers."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
         return self._read()
 

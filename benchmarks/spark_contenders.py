@@ -1,10 +1,8 @@
 """Who runs in the Spark benchmark: our join, what users do without it, and a task that does nothing."""
 
 import functools
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,20 +10,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.spark_files import COLUMNS, LATENESS, LENGTH, Streams
-from slidejoin.spark import join
 from slidejoin.spark.arrivals import crossing
 from slidejoin.spark.output import ROWS
 from slidejoin.spark.prepare import prepare
-
-Join: TypeAlias = Callable[[DataFrame, DataFrame], DataFrame]
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _STATE_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
-# Every contender on RocksDB has changelog checkpoints: without them a commit costs several times as much.
-_ON_ROCKSDB = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +29,8 @@ class Contender:
     ----------
     name : str
         In lines of the report.
-    join : function
-        Makes the result, which has the columns of ours, of the left and the right stream.
+    kind : str
+        ``"join"``: slidejoin's join, of the checkout that runs it; or what :func:`joined` takes.
     settings : mapping
         Of the session, when the query starts.
     joins : bool
@@ -45,18 +38,31 @@ class Contender:
     """
 
     name: str
-    join: Join
+    kind: str
     settings: Mapping[str, str] = field(default_factory=dict)
     joins: bool = True
 
 
-def ours(streams: Streams) -> Contender:
-    """Slidejoin."""
+OURS = Contender("ours", "join")
+BEFORE = Contender("the other checkout", "join")
+EMPTY = Contender("empty task", "empty", joins=False)
+WORK_AROUNDS = {
+    "HDFS-backed": Contender(
+        "work-around, HDFS-backed store", "work-around", {PROVIDER: HDFS, _STATE_FORMAT: "2"}
+    ),
+    # Changelog checkpoints: without them a commit costs several times as much.
+    "RocksDB": Contender(
+        "work-around, RocksDB store",
+        "work-around",
+        {PROVIDER: ROCKSDB, CHANGELOG: "true", _STATE_FORMAT: "2"},
+    ),
+}
 
-    def run(left: DataFrame, right: DataFrame) -> DataFrame:
-        return join(left, right, on=streams.on, window=streams.interval, state_dir=tempfile.mkdtemp())
 
-    return Contender("ours", run)
+def joined(kind: str, left: DataFrame, right: DataFrame, window: int, matches: float) -> DataFrame:
+    """The result of a contender that is not slidejoin's join, with the columns of that."""
+    streams = Streams(window, (), matches)
+    return {"empty": empty, "work-around": work_around}[kind](streams, left, right)
 
 
 # --- What users do ---
@@ -67,22 +73,14 @@ def ours(streams: Streams) -> Contender:
 _WIDE = 2
 
 
-def work_around(streams: Streams, store: str) -> Contender:
-    """Spark's own stream-stream join on buckets of the key; ``store`` is ``"HDFS-backed"`` or ``"RocksDB"``.
+def work_around(streams: Streams, left: DataFrame, right: DataFrame) -> DataFrame:
+    """Spark's own stream-stream join on buckets of the key.
 
     As a skilled user writes it: a left row is copied to the buckets that its band reaches and no others, both
     sides have a watermark and the condition bounds their times, so that Spark can drop old rows.
     """
-
-    def run(left: DataFrame, right: DataFrame) -> DataFrame:
-        delay = f"{LATENESS} seconds"
-        return bucketed(streams, left.withWatermark("ts", delay), right.withWatermark("ts", delay))
-
-    settings = {PROVIDER: HDFS, _STATE_FORMAT: "2"} if store == "HDFS-backed" else _WORK_AROUND_ON_ROCKSDB
-    return Contender(f"work-around, {store} store", run, settings)
-
-
-_WORK_AROUND_ON_ROCKSDB = {**_ON_ROCKSDB, _STATE_FORMAT: "2"}
+    delay = f"{LATENESS} seconds"
+    return bucketed(streams, left.withWatermark("ts", delay), right.withWatermark("ts", delay))
 
 
 def bucketed(streams: Streams, left: DataFrame, right: DataFrame) -> DataFrame:
@@ -109,28 +107,24 @@ def bucketed(streams: Streams, left: DataFrame, right: DataFrame) -> DataFrame:
 # --- A task that does nothing ---
 
 
-def empty(streams: Streams) -> Contender:
+def empty(streams: Streams, left: DataFrame, right: DataFrame) -> DataFrame:
     """The plan of our join, with a task that reads its rows, drops them, and keeps no state.
 
     It hands out as many rows as the join would in full windows, made in advance. What it takes is what any
     task would that is reached this way.
     """
+    prepared = prepare(
+        left, right, streams.on, streams.interval, "inner", ("", "_right"), None, None, "unused", "join"
+    )
+    schema, rate = prepared.recipe.output, 2 * streams.matches
 
-    def run(left: DataFrame, right: DataFrame) -> DataFrame:
-        prepared = prepare(
-            left, right, streams.on, streams.interval, "inner", ("", "_right"), None, None, "unused", "join"
-        )
-        plan, rate = prepared.recipe, 2 * streams.matches
+    def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        home = sum(int(np.count_nonzero(batch.column(0).to_numpy())) for batch in batches)
+        wanted, ready = round(home * rate), _ready(schema)
+        for start in range(0, wanted, ready.num_rows):
+            yield ready.slice(0, wanted - start)
 
-        def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            home = sum(int(np.count_nonzero(batch.column(0).to_numpy())) for batch in batches)
-            wanted, ready = round(home * rate), _ready(plan.output)
-            for start in range(0, wanted, ready.num_rows):
-                yield ready.slice(0, wanted - start)
-
-        return crossing(plan, left, right).mapInArrow(drop, prepared.output)
-
-    return Contender("empty task", run, joins=False)
+    return crossing(prepared.recipe, left, right).mapInArrow(drop, prepared.output)
 
 
 @functools.cache

@@ -1,31 +1,31 @@
 """Micro-batches of several queries by turns: batch 0 of each, then batch 1 of each, and so on.
 
-All queries live in one session. Every one of them has its input folders, into which a micro-batch's files are
-linked when it is its turn, and nothing is due for the others meanwhile. So what is compared has the same
-number, the same rows and the same warm-up, and ran within seconds on a machine whose load comes and goes.
-The time of a micro-batch is Spark's own: all that it does from looking for files to its last commit.
+Queries run in processes (``spark_worker``), each with a Spark of its own. Every query has its input folders,
+into which a micro-batch's files are linked when it is its turn, and nothing is due for the others meanwhile.
+So what is compared has the same number, the same rows and the same warm-up, and ran within seconds on a
+machine whose load comes and goes. The time of a micro-batch is Spark's own: all that it does from looking for
+files to its last commit.
 """
 
+import json
 import os
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-
+from benchmarks.peer import ROOT, Program
 from benchmarks.spark_contenders import Contender
-from benchmarks.spark_files import SCHEMA, Answer, Streams, file_of
+from benchmarks.spark_files import LATENESS, LENGTH, SCHEMA, Answer, Streams, file_of
 from slidejoin.errors import StateError
 from slidejoin.keys.extract import SIDES
 
 # Spark looks for files at every full second. Files that are linked in between are seen by one look, so that
 # no micro-batch has those of one side only.
-_TRIGGER = "1 second"
 _FEED = (0.4, 0.6)
 _PATIENCE = 600.0  # seconds for one micro-batch
 _ABOUT = 0.1  # share of rows that an operator which does not join may hand out too many or too few
@@ -39,26 +39,64 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """What one query took and found, by micro-batch."""
+    """What one query took and found, by micro-batch.
+
+    Attributes
+    ----------
+    seconds : list of float
+        Of each micro-batch.
+    answers : list of Answer
+        What it found.
+    cpu : list of float
+        Processor time of the whole process in its turns; none where the system does not tell.
+    state : Path
+        Where slidejoin's join keeps its rows.
+    """
 
     seconds: list[float]
     answers: list[Answer]
+    cpu: list[float] = field(default_factory=list)
+    state: Path = Path()
 
 
-def race(
-    spark: SparkSession,
-    streams: Streams,
-    folder: Path,
-    contenders: Sequence[Contender],
-    full: int,
-    summed: bool,
-) -> dict[str, Run]:
+class Session(Program):
+    """A process with a Spark.
+
+    Parameters
+    ----------
+    settings : mapping
+        Of the session.
+    python : str, optional
+        The Python of another checkout, whose slidejoin joins there.
+    """
+
+    def __init__(self, settings: Mapping[str, str], python: str | None = None) -> None:
+        worker = str(Path(__file__).with_name("spark_worker.py"))
+        command = [python or sys.executable, *(["-I"] if python else []), worker]
+        environment = {} if python else {"PYTHONPATH": str(ROOT)}
+        super().__init__(
+            [*command, json.dumps({**settings, **SETTINGS})],
+            environment,
+            f"check that {command[0]} imports slidejoin.spark, and that Java is there",
+        )
+
+    def ask(self, do: str, **options: Any) -> dict[str, Any]:
+        """Let the process do something, and return what it answers."""
+        return self.run(json.dumps({"do": do, **options}))
+
+
+Entry = tuple[Session, Contender]
+
+
+def race(streams: Streams, folder: Path, entries: Sequence[Entry], full: int, summed: bool) -> dict[str, Run]:
     """Let the contenders join the streams; every answer is checked.
 
     Parameters
     ----------
     folder : Path
         Has the files of the streams. Each contender gets a folder in it, with its checkpoint.
+    entries : sequence of (Session, Contender)
+        Who runs where.
     full : int
         The first micro-batch that meets full windows, from which on operators that do not join are checked.
     summed : bool
@@ -67,16 +105,16 @@ def race(
     """
     with ExitStack() as queries:
         running = []
-        for contender in contenders:  # one by one: the first micro-batch starts workers and compiles
-            query = queries.enter_context(_Query.started(spark, contender, folder, summed))
+        for entry in entries:  # one by one: the first micro-batch starts workers and compiles
+            query = queries.enter_context(Query.started(*entry, streams, folder, summed))
             query.feed(0)
             running.append(query)
         for number in range(1, len(streams.batches)):
             for query in running:
                 query.feed(number)
-        runs = {query.contender.name: query.run(streams) for query in running}
+        runs = {query.contender.name: query.finished() for query in running}
     expected = streams.answers()
-    for contender in contenders:
+    for _, contender in entries:
         answers = runs[contender.name].answers
         if contender.joins:
             check(contender.name, answers, expected)
@@ -85,18 +123,19 @@ def race(
     return runs
 
 
-def restarted(spark: SparkSession, streams: Streams, folder: Path, contender: Contender) -> float:
+def restarted(
+    session: Session, streams: Streams, number: int, folder: Path, contender: Contender, expected: Answer
+) -> float:
     """Go on with a contender's query of an earlier race; the seconds until its next micro-batch is done.
 
-    The files of this micro-batch, the last one of the streams, are there when the query starts.
+    The files of this micro-batch are there when the query starts.
     """
-    number = len(streams.batches) - 1
     link(folder, contender, number)
     begin = time.time()
-    with _Query.started(spark, contender, folder, summed=True) as query:
+    with Query.started(session, contender, streams, folder, summed=True) as query:
         query.wait(number)
-        progress = query.progresses()[number]
-    check(contender.name, [_answer(progress)], streams.answers()[number:])
+        progress = query.progress()[-1]
+    check(contender.name, [_answer(progress)], [expected])
     started = datetime.fromisoformat(progress["timestamp"]).timestamp()
     return started - begin + _seconds(progress)
 
@@ -118,80 +157,89 @@ def check_about(name: str, found: Sequence[Answer], expected: Sequence[Answer]) 
         raise StateError(f"{name} hands out {mine} rows, the join {right}; it must be about as many")
 
 
-class _Query:
+class Query:
     """A contender's query."""
 
-    def __init__(self, spark: SparkSession, contender: Contender, stock: Path, summed: bool) -> None:
+    def __init__(
+        self, session: Session, contender: Contender, streams: Streams, stock: Path, summed: bool
+    ) -> None:
         self.contender = contender
+        self._session = session
+        self._streams = streams
         self._stock = stock
-        self._checkpoint = folder_of(stock, contender) / "checkpoint"
-        for setting, value in contender.settings.items():
-            spark.conf.set(setting, value)
-        # Spark keeps Python workers apart by their environment. Each query has its own, as if it were alone:
-        # else a worker's cache would be emptied by the others' turns.
-        spark.sparkContext.environment["SLIDEJOIN_BENCH"] = contender.name
-        result = contender.join(*(_stream(spark, folder_of(stock, contender) / side) for side in SIDES))
-        if summed:
-            result = result.observe("sums", *id_sums())
-        self._query = (
-            result.writeStream.format("noop")
-            .option("checkpointLocation", str(self._checkpoint))
-            .trigger(processingTime=_TRIGGER)
-            .start()
+        self._folder = folder_of(stock, contender)
+        self._cpu: list[float] = []
+        answer = session.ask(
+            "start",
+            name=contender.name,
+            kind=contender.kind,
+            settings=dict(contender.settings),
+            folder=str(self._folder),
+            schema=SCHEMA,
+            window=streams.window,
+            matches=streams.matches,
+            lower=streams.workload.lower,
+            upper=streams.workload.upper,
+            length=LENGTH,
+            lateness=LATENESS,
+            summed=summed,
         )
+        self._id = answer["id"]
 
     @classmethod
     @contextmanager
     def started(
-        cls, spark: SparkSession, contender: Contender, stock: Path, summed: bool
-    ) -> Iterator["_Query"]:
-        query = cls(spark, contender, stock, summed)
-        try:
-            yield query
-        finally:
-            query._query.stop()
+        cls, session: Session, contender: Contender, streams: Streams, stock: Path, summed: bool
+    ) -> Iterator["Query"]:
+        yield cls(session, contender, streams, stock, summed)
+        session.ask("stop", name=contender.name)  # after an error the session is closed instead
 
     def feed(self, number: int) -> None:
         """Hand over the files of a micro-batch, and wait until it is done."""
         while not _FEED[0] <= time.time() % 1 < _FEED[1]:
             time.sleep(0.01)
+        before = self._session.ask("cpu")["seconds"]
         link(self._stock, self.contender, number)
         self.wait(number)
+        if before is not None:
+            self._cpu.append(self._session.ask("cpu")["seconds"] - before)
 
     def wait(self, number: int) -> None:
         """Wait until a micro-batch is done: that its commit is there is seen without a call to Spark."""
-        done = self._checkpoint / "commits" / str(number)
+        done = self._folder / "checkpoint" / "commits" / str(number)
         end = time.monotonic() + _PATIENCE
+        polls = 0
         while not done.exists():
-            if not self._query.isActive:
-                raise self._query.exception() or StateError(f"{self.contender.name} has stopped")
+            polls += 1
+            if polls % 50 == 0:
+                state = self._session.ask("active", name=self.contender.name)
+                if not state["active"]:
+                    raise StateError(f"{self.contender.name} has stopped: {state['error']}")
             if time.monotonic() > end:
                 raise StateError(f"{self.contender.name}: micro-batch {number} took over {_PATIENCE} s")
             time.sleep(0.02)
 
-    def progresses(self) -> dict[int, Any]:
-        """Spark's reports of micro-batches, by their numbers; not those of looks that found no files."""
-        self._query.processAllAvailable()  # the last report comes after its commit
-        return {each["batchId"]: each for each in self._query.recentProgress if each["numInputRows"]}
+    def progress(self) -> list[Any]:
+        """Spark's reports of micro-batches with rows."""
+        found: list[Any] = self._session.ask("progress", name=self.contender.name)["progress"]
+        return found
 
-    def run(self, streams: Streams) -> Run:
+    def finished(self) -> Run:
         """What the query took and found."""
-        reports = self.progresses()
-        rows = [progress["numInputRows"] for progress in reports.values()]
-        if rows != list(streams.batches):
+        reports = self.progress()
+        rows = [progress["numInputRows"] for progress in reports]
+        if rows != list(self._streams.batches):
             raise StateError(
-                f"{self.contender.name}: micro-batches had {rows} rows, expected {list(streams.batches)}; "
-                "Spark looked for files while they were linked, run the benchmark again"
+                f"{self.contender.name}: micro-batches had {rows} rows, expected "
+                f"{list(self._streams.batches)}; Spark looked for files while they were linked, run the "
+                "benchmark again"
             )
         return Run(
-            [_seconds(progress) for progress in reports.values()],
-            [_answer(progress) for progress in reports.values()],
+            [_seconds(progress) for progress in reports],
+            [_answer(progress) for progress in reports],
+            self._cpu,
+            self._folder / "state" / self._id / "join",
         )
-
-
-def id_sums() -> list[Column]:
-    """The sums of both sides' ids, of the columns of a result."""
-    return [F.coalesce(F.sum(column), F.lit(0)) for column in ("id", "id_right")]
 
 
 def folder_of(stock: Path, contender: Contender) -> Path:
@@ -203,11 +251,6 @@ def link(stock: Path, contender: Contender, number: int) -> None:
     """Put the files of a micro-batch where a contender's query finds them."""
     for side in SIDES:
         os.link(file_of(stock, side, number), file_of(folder_of(stock, contender), side, number))
-
-
-def _stream(spark: SparkSession, folder: Path) -> DataFrame:
-    folder.mkdir(parents=True, exist_ok=True)
-    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 def _seconds(progress: Any) -> float:
