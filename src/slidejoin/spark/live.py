@@ -12,6 +12,7 @@ from slidejoin.spark.files import Folder
 from slidejoin.spark.heads import StoredRun
 from slidejoin.spark.runs import Bits, Rows, RunFormat, read_bits
 
+FEW = 5  # runs that are not worth a merge
 FAN = 4  # runs of like size that are merged
 LARGEST = 2**20  # rows of a merged run
 
@@ -73,14 +74,19 @@ def to_merge(sizes: Sequence[int]) -> int:
     """How many of the newest runs should become one; sizes are in the order of age.
 
     Runs of like size are merged, FAN of them at least, so a row is copied a few times while it lives, and
-    there are a few runs of each size.
+    there are a few runs of each size. Where a window has FEW runs, all of them pass soon: a merge would cost
+    more than it saves.
 
     Examples
     --------
-    >>> to_merge([900, 100, 100, 100, 100]), to_merge([900, 100, 100, 100])
+    >>> to_merge([9000, 900, 100, 100, 100, 100]), to_merge([90000, 9000, 900, 100, 100, 100])
     (4, 0)
+    >>> to_merge([100] * FEW)
+    0
     """
     best = 0
+    if len(sizes) <= FEW:
+        return best
     for count in range(FAN, len(sizes) + 1):
         total = sum(sizes[-count:])
         if total > LARGEST:
