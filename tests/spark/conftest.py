@@ -75,3 +75,13 @@ def no_sync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_sync", lambda _: None)
         yield
+
+
+@pytest.fixture(scope="module")
+def early_merges():
+    """Runs are merged although there are few, so that short streams have merged ones."""
+    from slidejoin.spark import live
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "FEW", 0)
+        yield

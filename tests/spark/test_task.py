@@ -18,7 +18,7 @@ from spark.tasks import ON, WINDOW, Query, assert_right, at, killed, recipe, sma
 from slidejoin.errors import StateError
 from slidejoin.spark import heads
 
-pytestmark = pytest.mark.usefixtures("no_sync")
+pytestmark = pytest.mark.usefixtures("no_sync", "early_merges")
 KINDS = list(ON)
 
 

@@ -34,7 +34,10 @@ class Folder(Protocol):
         """The content of a file; FileNotFoundError where there is none."""
 
     def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:
-        """Write files, each as a whole. With ``sync`` they survive a power failure once this returns."""
+        """Write files, each as a whole, and name them in their order once those before are complete.
+
+        With ``sync`` all of them are on the disk before the first has its name.
+        """
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files and empty folders; those that are gone already are no error."""

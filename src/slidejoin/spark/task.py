@@ -76,20 +76,35 @@ class Task:
         self._folder = open_folder(f"{plan.state_dir.rstrip('/')}/{place.query}/{plan.name}")
         self._files: dict[str, pa.Buffer] = {}
         self._token = secrets.token_hex(6)
+        self._idle = 0  # ns that Spark took to bring rows and to take results
         self._figures: Counter[str] = Counter()
         self._meeting = Meeting(plan, self._figures)
 
     def results(self) -> Iterator[pa.Table]:
         """The results, in bounded tables. The state is written before the last of them is handed out."""
+        for table in self._results():
+            begin = time.perf_counter_ns()
+            yield table
+            self._idle += time.perf_counter_ns() - begin
+
+    def _arrived(self) -> Arrivals:
+        """The rows that came."""
+        arrivals, begin = Arrivals(self._plan), time.perf_counter_ns()
+        for batch in self._batches:
+            self._idle += time.perf_counter_ns() - begin
+            arrivals.add(batch)
+            begin = time.perf_counter_ns()
+        self._idle += time.perf_counter_ns() - begin
+        return arrivals
+
+    def _results(self) -> Iterator[pa.Table]:
         begin = time.perf_counter_ns()
         heads.check_alone(self._folder, self._place)
         base = heads.find_base(self._folder, self._place, self._plan.start_empty)
         head, live = self._start(base)
         self._before = head.watermark
         self._watermark = watermark(self._plan, head.watermark, base)
-        arrivals = Arrivals(self._plan)
-        for batch in self._batches:
-            arrivals.add(batch)
+        arrivals = self._arrived()
         greatest, seen = list(head.greatest), list(head.seen)
         fresh: list[list[list[Live]]] = []
         alone: list[pa.Table] = []
@@ -112,7 +127,7 @@ class Task:
         else:
             heads.begin(self._folder, self._place)
             yield from self._all_but_last(produced, lambda: self._write(new_head, live, fresh))
-        self._write_figures(time.perf_counter_ns() - begin)
+        self._write_figures(time.perf_counter_ns() - begin - self._idle)
         if self._place.partition == 0 and base is not None and base.batch // TIDY < self._place.batch // TIDY:
             with contextlib.suppress(StateError):
                 heads.tidy(self._folder, self._place.batch)
@@ -285,10 +300,9 @@ class Task:
                 self._figures["stored"] += sum(run_.rows for run_ in sides[-1])
                 self._figures["runs"] += len(sides[-1])
             head.runs.append((sides[0], sides[1]))
-        self._folder.write(self._files)
         mark = heads.new_mark(self._place, head.greatest, head.seen)
         self._mark = f"{heads.head_folder(self._place.batch)}/{mark.name}"
-        self._folder.write({self._mark: pa.py_buffer(head.to_json())})
+        self._folder.write({**self._files, self._mark: pa.py_buffer(head.to_json())})
 
     def _is_over(self, run_: Live, side: int) -> bool:
         return self._watermark is not None and run_.span[1] + self._reach(side) < self._watermark
