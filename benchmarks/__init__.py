@@ -76,7 +76,8 @@ BENCHMARKS = {
         ),
         Benchmark(
             "spark",
-            "the join on Spark against its users' work-around and an empty operator; two cores, 15 minutes",
+            "the join on Spark against another checkout, the work-around and an empty task; two cores, "
+            "15 minutes",
             _spark,
         ),
     )
