@@ -129,7 +129,7 @@ class Driver:
     """A driver process, its JVM and their children; killed at the end, whatever happened."""
 
     def __init__(
-        self, directory, script=DRIVER, home=None, temporary=None, deaths=(), chance=0.05, **settings
+        self, directory, script=DRIVER, home=None, temporary=None, deaths=(), chance=0.2, **settings
     ):
         self.directory = directory
         self.mark = uuid.uuid4().hex

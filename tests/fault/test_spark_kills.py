@@ -110,7 +110,6 @@ def test_executors_die(tmp_path):
         "conf": conf,
         "home": home,
         "deaths": ["worker", "jvm"] * EXECUTORS,
-        "chance": 0.2,
     }
     died = lost = 0
     for _ in range(3):

@@ -70,8 +70,8 @@ def imported(files: set[pathlib.Path]) -> set[pathlib.Path]:
     """Test files and the modules of tests/ that they import."""
     found = set(files)
     for file in files:
-        names = re.findall(r"^(?:from|import) (\w+)", file.read_text(), re.M)
-        modules = {TESTS / f"{name}.py" for name in names}
+        names = re.findall(r"^(?:from|import) ([\w.]+)", file.read_text(), re.M)
+        modules = {TESTS / f"{name.replace('.', '/')}.py" for name in names}
         found |= imported({module for module in modules - files if module.exists()})
     return found
 

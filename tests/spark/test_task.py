@@ -138,6 +138,25 @@ def test_an_attempt_that_ends_after_the_next_batch_has_begun(tmp_path, how):
     assert_right(query.results, streams, "cells", how)
 
 
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_twin_that_dies_when_its_batch_is_done(tmp_path, how):
+    """At any step: what it leaves is newer than the state of the batch, and is whole or does not count."""
+    streams = small_streams(seed=14)
+    query = Query(recipe(streams, tmp_path / "state", ON["cells"], how))
+    for batch in (0, 1):
+        query.batch(batch, at(streams, batch))
+    truth = embedded(streams, ON["cells"], WINDOW, how).table
+    shutil.copytree(tmp_path / "state", tmp_path / "before")
+    for step in range(12):
+        with killed(step):
+            for task in query.tasks(1, at(streams, 1)):
+                list(task.results())
+        query.all(streams, first=2)
+        assert_same(query.results, truth)
+        shutil.rmtree(tmp_path / "state")
+        shutil.copytree(tmp_path / "before", tmp_path / "state")
+
+
 def test_two_runs_of_one_batch(tmp_path):
     """A batch that was complete and not committed, run again with other partitions, then partly once more."""
     streams = small_streams(seed=5, batches=5)

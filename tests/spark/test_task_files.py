@@ -271,3 +271,26 @@ def test_a_remote_folder(remote, streams, tmp_path, monkeypatch, stores):
         query.batch(batch, at(streams, batch))
     assert_right(query.results, streams, "hash+cells", HOW)
     assert list(remote.rglob("*.head"))
+
+
+def test_a_cache_that_cannot_be_used(remote, tmp_path, monkeypatch):
+    """Another task empties it, its disk is full: files are read from afar. It must be of the same user."""
+    (remote / "state").mkdir()
+    (remote / "state" / "file").write_bytes(b"rows")
+    folder = task.open_folder("state")
+    for name in ("makedirs", "walk"):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                files.os, name, lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+            )
+            assert folder.map("file").to_pybytes() == b"rows"
+    assert not list((tmp_path / "cache").rglob("file"))
+    assert folder.map("file").to_pybytes() == b"rows"
+    assert list((tmp_path / "cache").rglob("file"))
+    (remote / "state" / "file").unlink()
+    assert folder.map("file").to_pybytes() == b"rows"
+    with pytest.raises(FileNotFoundError):
+        folder.map("another")
+    monkeypatch.setattr(files.os, "getuid", lambda: 4242)
+    with pytest.raises(StateError, match="belongs to another user; set TMPDIR"):
+        folder.map("file")

@@ -77,7 +77,7 @@ def test_a_merged_run_is_not_too_large():
     half = live.LARGEST // 2
     assert to_merge([half] * 6) == 0
     assert to_merge([half // 2] * 6) == 4
-    assert to_merge([half, 1, 1, 1, 1]) == 4
+    assert to_merge([half, half, 1, 1, 1, 1]) == 4
 
 
 def tiny_streams(batches, rows=3):

@@ -141,20 +141,18 @@ class RemoteFolder:
         return [info.base_name for info in self._system.get_file_info(selector)]
 
     def map(self, name: str) -> pa.Buffer:
-        cached = LocalFolder(self._cache)
-        try:
+        cached, top = LocalFolder(self._cache), os.path.dirname(self._cache)
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(top).st_uid != os.getuid():
+                raise StateError(f"{top} belongs to another user; set TMPDIR to a place of your own")
             return cached.map(name)
-        except FileNotFoundError:
-            pass
         with self._system.open_input_stream(f"{self._path}/{name}") as file:
             data = file.read_buffer()
-        os.makedirs(self._cache, mode=0o700, exist_ok=True)
-        if os.stat(os.path.dirname(self._cache)).st_uid != os.getuid():
-            raise StateError(
-                f"{os.path.dirname(self._cache)} belongs to another user; set TMPDIR to a place of your own"
-            )
-        _make_room(self._cache, data.size)
-        with contextlib.suppress(OSError):  # a full disk costs time only
+        with contextlib.suppress(
+            OSError
+        ):  # a full disk, or another task that empties the cache, costs time only
+            os.makedirs(self._cache, mode=0o700, exist_ok=True)
+            _make_room(self._cache, data.size)
             cached.write({name: data})
         return data
 
