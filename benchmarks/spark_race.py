@@ -73,7 +73,7 @@ class Session(Program):
     def __init__(self, settings: Mapping[str, str], python: str | None = None) -> None:
         worker = str(Path(__file__).with_name("spark_worker.py"))
         command = [python or sys.executable, *(["-I"] if python else []), worker]
-        environment = {} if python else {"PYTHONPATH": str(ROOT)}
+        environment = {"PYSPARK_PYTHON": command[0], **({} if python else {"PYTHONPATH": str(ROOT)})}
         super().__init__(
             [*command, json.dumps({**settings, **SETTINGS})],
             environment,
