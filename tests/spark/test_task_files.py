@@ -216,7 +216,7 @@ def test_a_full_disk(streams, tmp_path, how):
                     failures += 1
                 else:
                     break
-            assert not list(tmp_path.rglob(".*.tmp"))
+            assert not any(tmp_path.rglob(".*.tmp"))
     assert failures >= 20
     assert_right(query.results, streams, "cells", how)
 

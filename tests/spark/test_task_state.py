@@ -41,6 +41,20 @@ def test_rescaling(tmp_path, kind, how):
     assert_right(query.results, streams, kind, how)
 
 
+@pytest.mark.parametrize("key", [-150, -149, 0, 1, 49, 50, 149, 150])
+def test_the_watermark_is_that_of_all_partitions(tmp_path, key):
+    """One row of the left side is far ahead, in any partition; after the change only right rows come."""
+    streams = small_streams(seed=34, batches=5)
+    ahead = pa.table([["ahead"], times([100 * SECOND]), [key], ["a"]], schema=streams.schemas[0])
+    left = [pa.concat_tables([streams.left[0], ahead]), *(table.slice(0, 0) for table in streams.left[1:])]
+    streams = Streams(left, streams.right)
+    query = Query(recipe(streams, tmp_path, ON["hash"], "full"))
+    for batch, count in enumerate((2, 3, 3, 2, 2)):
+        query.restart(partitions=count)
+        query.batch(batch, at(streams, batch))
+    assert_right(query.results, streams, "hash", "full")
+
+
 def test_a_change_that_is_taken_back(tmp_path):
     """A batch dies with another number of partitions, and runs with the old one; then with a third."""
     streams = small_streams(seed=32, batches=5)
@@ -81,14 +95,14 @@ def test_a_merged_run_is_not_too_large():
 
 
 def tiny_streams(batches, rows=3):
-    """A second in each micro-batch, in order; a fifth of the keys find a partner, some of them much later."""
+    """A second in each micro-batch, in order; most keys find partners, some of them much later."""
     rng = np.random.default_rng(33)
 
     def table(side, batch):
         columns = {
             "id": [f"{side}{batch}-{row}" for row in range(rows)],
             "ts": times((batch + np.sort(rng.random(rows))) * SECOND),
-            "k": pa.array(rng.integers(0, 300, rows), pa.int64()),
+            "k": pa.array(rng.integers(0, 60, rows), pa.int64()),
             "sym": pa.array(rng.choice(["a", "b"], rows)),
         }
         return pa.table(columns)
@@ -97,8 +111,9 @@ def tiny_streams(batches, rows=3):
 
 
 @pytest.mark.parametrize("how", HOWS if LONG else ["left", "full", "right_semi", "left_anti"])
-def test_many_small_batches(tmp_path, how):
+def test_many_small_batches(tmp_path, monkeypatch, how):
     """Bits of rows survive merges, rows that are over leave merged runs, and runs stay few."""
+    monkeypatch.setattr("slidejoin.spark.meet.ROWS", 2)
     batches = 200 if LONG else 45
     streams = tiny_streams(batches)
     window = sj.interval("20s", "15s", time="ts", lateness="1s")
