@@ -63,7 +63,7 @@ def test_death_at_every_step(tmp_path, how):
 FAULTS = ("worker", "driver", "partitions", "uncommitted", "twins")
 
 
-@settings(max_examples=400 if LONG else 15)
+@settings(max_examples=400 if LONG else 10)
 @given(data=st.data())
 def test_any_faults(data):
     """Several in a row, at random steps; twins of tasks that live on until the next batches."""

@@ -81,7 +81,7 @@ def test_another_state_directory_or_name(query, streams, tmp_path):
 def test_a_part_is_removed(query, streams, tmp_path):
     shutil.copytree(tmp_path / "state", tmp_path / "whole")
     noticed = 0
-    for path in used(query):
+    for path in used(query) if LONG else used(query)[::4]:
         path.unlink()
         forget_files()
         words = "cannot go on from batch 2" if path.suffix == ".head" else f"{path.name} is gone"
@@ -92,7 +92,7 @@ def test_a_part_is_removed(query, streams, tmp_path):
             noticed += words in str(error)
         shutil.rmtree(tmp_path / "state")
         shutil.copytree(tmp_path / "whole", tmp_path / "state")
-    assert noticed > 10
+    assert noticed > (10 if LONG else 3)
     shutil.rmtree(folder(query) / "heads" / f"{2:012d}")
     refused(query, streams, "batch 2", "left rows and no state")
     query.batch(2, at(streams, 2))  # whose state can be made again
