@@ -197,6 +197,6 @@ def test_layout(tmp_path):
             assert re.fullmatch(pattern[folder], name)
             kinds[path.suffix] += 1
     assert kinds[".head"] == kinds[".figures"] == 4
-    assert kinds[".begun"] == 2
+    assert kinds[".begun"] == 4
     assert kinds[".arrow"] >= 4
     assert kinds[".bits"] >= 1

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 from spark.streams import LONG
 from spark.tasks import ON, Query, assert_right, at, forget_files, killed, recipe, small_streams
 
-from slidejoin.errors import StateError
+from slidejoin.errors import SpecError, StateError
 from slidejoin.spark import files, task
 
 pytestmark = pytest.mark.usefixtures("no_sync")
@@ -245,8 +245,11 @@ def remote(tmp_path, monkeypatch):
     """State directories are on a file system that is not local, and their caches are empty."""
     place = tmp_path / "far"
     place.mkdir()
+    (tmp_path / "cache").mkdir()
     system = fs.SubTreeFileSystem(str(place), fs.LocalFileSystem())
-    monkeypatch.setattr(task, "open_folder", lambda path: files.RemoteFolder(system, path.lstrip("/")))
+    monkeypatch.setattr(
+        task, "open_folder", lambda *path: files.RemoteFolder(system, "/".join(path).lstrip("/"))
+    )
     monkeypatch.setattr(files.tempfile, "gettempdir", lambda: str(tmp_path / "cache"))
     return place
 
@@ -275,22 +278,49 @@ def test_a_remote_folder(remote, streams, tmp_path, monkeypatch, stores):
 
 def test_a_cache_that_cannot_be_used(remote, tmp_path, monkeypatch):
     """Another task empties it, its disk is full: files are read from afar. It must be of the same user."""
-    (remote / "state").mkdir()
-    (remote / "state" / "file").write_bytes(b"rows")
+    (remote / "state" / "runs").mkdir(parents=True)
+    (remote / "state" / "runs" / "file").write_bytes(b"rows")
+    (remote / "state" / "head").write_bytes(b"head")
     folder = task.open_folder("state")
+    assert folder.map("head").to_pybytes() == b"head"
+    assert not list((tmp_path / "cache").iterdir()), "heads are not cached"
     for name in ("makedirs", "walk"):
         with monkeypatch.context() as patch:
             patch.setattr(
                 files.os, name, lambda *_, **__: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
             )
-            assert folder.map("file").to_pybytes() == b"rows"
+            assert folder.map("runs/file").to_pybytes() == b"rows"
     assert not list((tmp_path / "cache").rglob("file"))
-    assert folder.map("file").to_pybytes() == b"rows"
+    assert folder.map("runs/file").to_pybytes() == b"rows"
     assert list((tmp_path / "cache").rglob("file"))
-    (remote / "state" / "file").unlink()
-    assert folder.map("file").to_pybytes() == b"rows"
+    (remote / "state" / "runs" / "file").unlink()
+    assert folder.map("runs/file").to_pybytes() == b"rows"
     with pytest.raises(FileNotFoundError):
-        folder.map("another")
+        folder.map("runs/another")
     monkeypatch.setattr(files.os, "getuid", lambda: 4242)
-    with pytest.raises(StateError, match="belongs to another user; set TMPDIR"):
-        folder.map("file")
+    with pytest.raises(StateError, match=r"others can write to .*; set TMPDIR"):
+        folder.map("runs/file")
+
+
+def test_a_cache_that_others_can_write_to(remote, tmp_path):
+    (remote / "state" / "runs").mkdir(parents=True)
+    (remote / "state" / "runs" / "file").write_bytes(b"rows")
+    folder = task.open_folder("state")
+    folder.map("runs/file")
+    (place,) = (tmp_path / "cache").iterdir()
+    assert place.stat().st_mode & 0o777 == 0o700
+    place.chmod(0o777)
+    with pytest.raises(StateError, match="others can write to"):
+        folder.map("runs/file")
+
+
+def test_folders_below_a_place(tmp_path):
+    """The options of a URI stay behind its path."""
+    assert files.open_folder(str(tmp_path), "query", "join").path == f"{tmp_path}/query/join"
+    assert files.open_folder(f"file:{tmp_path}", "query").path == f"{tmp_path}/query"
+    assert files.open_folder(f"file://{tmp_path}", "query").path == f"{tmp_path}/query"
+    folder = files.open_folder("s3://bucket/state?region=eu-west-1", "query", "join")
+    assert folder._path == "bucket/state/query/join"
+    for place in ("hdfs:/state", "dbfs:/state", "nowhere://there"):
+        with pytest.raises(SpecError, match="is no place that pyarrow can write to"):
+            files.open_folder(place)

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark")
 
 from spark.streams import HOWS, LONG, SECOND, Streams, assert_same, embedded, times
-from spark.tasks import ON, WINDOW, Query, assert_right, at, killed, recipe, small_streams
+from spark.tasks import ON, WINDOW, Query, assert_right, at, killed, recipe, routed, small_streams
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark import heads, live, task
+from slidejoin.spark import heads, live, state, task
 from slidejoin.spark.files import LocalFolder
-from slidejoin.spark.live import FAN, to_merge
+from slidejoin.spark.heads import StoredRun
+from slidejoin.spark.live import FAN, Live, to_merge
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -202,7 +203,7 @@ def test_tasks_that_clean_up_at_once(tmp_path, monkeypatch):
             found = super().names(folder)
             Shared.looks += 1
             if Shared.looks % 3 == 0:
-                heads.tidy(LocalFolder(self._path), 18, 5)
+                heads.tidy(LocalFolder(self.path), 18, 5)
             return found
 
     place = str(tmp_path / "query" / "join")
@@ -228,3 +229,49 @@ def test_cleaning_up_stops_at_a_damaged_head(tmp_path, monkeypatch):
         heads.tidy(LocalFolder(str(folder)), 8, 3)
     query.batch(8, at(streams, 8))
     assert before <= set(folder.rglob("*.arrow"))
+
+
+# --- Large and old runs ---
+
+
+def test_new_rows_in_blocks(tmp_path, monkeypatch):
+    """More than can be sorted together: several new runs meet each other, too."""
+    monkeypatch.setattr(task, "BLOCK", 1)
+    streams = small_streams(31)
+    for how in ("inner", "full", "left_semi"):
+        query = Query(recipe(streams, tmp_path / how, ON["cells"], how))
+        for batch in range(4):
+            found = []
+            for partition, rows in enumerate(routed(query.plan, at(streams, batch))):
+                cut = [each.slice(i, 5) for each in rows for i in range(0, each.num_rows, 5)]
+                found += query.task(batch, partition, cut).results()
+            query.sink[batch] = found
+        assert_same(query.results, embedded(streams, ON["cells"], WINDOW, how).table)
+
+
+def test_wide_rows_are_not_merged_beyond_a_size(monkeypatch):
+    monkeypatch.setattr(live, "LARGEST", 64)
+    small = Live(None, None, StoredRun("", 0, 10, 10, 0, 0, 0))
+    wide = Live(None, None, StoredRun("", 0, 2**15, 10, 0, 0, 0))
+    assert live.to_merge([run.weight for run in [small] * 6]) == 6
+    assert live.to_merge([run.weight for run in [wide] * 6]) == 0
+
+
+def test_rows_that_are_over_leave_large_runs(tmp_path, monkeypatch):
+    """A few rows of the far future in each batch keep their runs, which are too large to be merged."""
+    monkeypatch.setattr(live, "LARGEST", 4)
+    rng = np.random.default_rng(5)
+
+    def table(side, batch, far):
+        seconds = (batch + rng.random(20)) * 5
+        seconds[0] = 10**6 if far else seconds[0]
+        ids = [f"{side}{batch}-{row}" for row in range(20)]
+        columns = {"id": ids, "ts": times(seconds * SECOND), "k": rng.integers(0, 9, 20), "sym": ["a"] * 20}
+        return pa.table(columns)
+
+    streams = Streams(*([table(s, b, s == "left") for b in range(30)] for s in ("left", "right")))
+    for how in ("inner", "left"):
+        query = Query(recipe(streams, tmp_path / how, ON["hash"], how))
+        query.all(streams)
+        assert_same(query.results, embedded(streams, ON["hash"], WINDOW, how).table)
+        assert sum(run.rows for run in state(tmp_path / how) if run.side == "left") < 30 + 5 * 20

@@ -45,7 +45,7 @@ class Watch:
         from slidejoin.spark.files import open_folder
 
         self._query = query
-        self._state = open_folder(f"{state_dir}/{query.id}/join")
+        self._state = open_folder(str(state_dir), str(query.id), "join")
         self._seen: set[int] = set()
         self.batches: list[MicroBatch] = []
 

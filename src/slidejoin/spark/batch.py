@@ -90,7 +90,10 @@ class _BatchTask:
     def _spilled(self, half: Half, side: int, live: Live) -> Live:
         content = half.formats[side].content(live.rows)
         self._files += 1
-        stored = StoredRun(f"{self._files}.arrow", checksum(content), live.count, *live.span)
+        (least, greatest), middle = live.span, live.rows.middle
+        stored = StoredRun(
+            f"{self._files}.arrow", checksum(content), content.size, live.count, least, middle, greatest
+        )
         self._folder.write({stored.file: content}, sync=False)
         return Live(half.formats[side], self._folder, stored)
 

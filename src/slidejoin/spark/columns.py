@@ -72,11 +72,3 @@ def output_fields(inputs: Sequence[types.StructType], names: list[str]) -> list[
         )
         for name, field in zip(names, fields, strict=True)
     ]
-
-
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as Spark hands it over in the columns of the join. Cost: O(columns) where types agree."""
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        columns.append(column if column.type.equals(field.type) else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -9,7 +9,7 @@ from slidejoin.plan import Explanation
 from slidejoin.predicate import Predicate
 from slidejoin.spark import batch
 from slidejoin.spark.prepare import Prepared, prepare
-from slidejoin.window import Interval, Window, format_duration
+from slidejoin.window import Interval, Window
 
 _ROW_BYTES = 8  # of state besides the columns
 
@@ -84,7 +84,7 @@ def _state(prepared: Prepared, rate: float | None) -> str:
     kept = [max(0, reach) + lateness for reach in (window.after, window.before)]
     widths = [_ROW_BYTES + sum(_width(field.type) for field in schema) for schema in prepared.recipe.schemas]
     parts = [
-        f"{side} rows for {format_duration(span)} and a micro-batch, about {width} bytes each"
+        f"{side} rows for {window._show(span)} and a micro-batch, about {width} bytes each"
         for side, span, width in zip(("left", "right"), kept, widths, strict=True)
     ]
     text = "; ".join(parts)

@@ -8,6 +8,7 @@ mapping them into memory: workers of a host share them, and only what is touched
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -43,18 +44,21 @@ class Folder(Protocol):
         """Remove files and empty folders; those that are gone already are no error."""
 
 
-def open_folder(place: str) -> Folder:
-    """The folder of a local path or a URI.
+def open_folder(place: str, *below: str) -> Folder:
+    """The folder of a local path or a URI, or one below it.
 
     Examples
     --------
     >>> type(open_folder("/tmp/state")).__name__
     'LocalFolder'
     """
-    if "://" not in place:
-        return LocalFolder(place)
+    if place.startswith("file:"):
+        place = "/" + place.removeprefix("file:").lstrip("/")
+    if re.match(r"[a-zA-Z][\w+.-]+:/", place) is None:
+        return LocalFolder(os.path.join(place, *below))
+    path, mark, options = place.partition("?")
     try:
-        system, path = fs.FileSystem.from_uri(place)
+        system, path = fs.FileSystem.from_uri("/".join([path.rstrip("/"), *below]) + mark + options)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SpecError(
             f"state_dir={place!r} is no place that pyarrow can write to: {error}; give a path that all "
@@ -67,16 +71,16 @@ class LocalFolder:
     """A folder on a disk of this host, or on one that the system mounts."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
 
     def names(self, folder: str) -> list[str]:
         try:
-            return os.listdir(os.path.join(self._path, folder))
+            return os.listdir(os.path.join(self.path, folder))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def map(self, name: str) -> pa.Buffer:
-        path = os.path.join(self._path, name)
+        path = os.path.join(self.path, name)
         with pa.memory_map(path) as file:
             return file.read_buffer()
 
@@ -85,7 +89,7 @@ class LocalFolder:
         written = []
         try:
             for number, (name, content) in enumerate(files.items()):
-                path = os.path.join(self._path, name)
+                path = os.path.join(self.path, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 temporary = os.path.join(os.path.dirname(path), f".{token}-{number}.tmp")
                 written.append((temporary, path))
@@ -103,7 +107,7 @@ class LocalFolder:
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
-            path = os.path.join(self._path, name)
+            path = os.path.join(self.path, name)
             with contextlib.suppress(OSError):
                 os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
@@ -142,19 +146,27 @@ class RemoteFolder:
 
     def map(self, name: str) -> pa.Buffer:
         cached, top = LocalFolder(self._cache), os.path.dirname(self._cache)
+        if not name.startswith("runs/"):  # small, and read once
+            return self._fetched(name)
         with contextlib.suppress(FileNotFoundError):
-            if os.stat(top).st_uid != os.getuid():
-                raise StateError(f"{top} belongs to another user; set TMPDIR to a place of your own")
+            known = os.lstat(top)
+            if known.st_uid != os.getuid() or known.st_mode & 0o022:
+                raise StateError(f"others can write to {top}; set TMPDIR to a place of your own")
             return cached.map(name)
-        with self._system.open_input_stream(f"{self._path}/{name}") as file:
-            data = file.read_buffer()
+        data = self._fetched(name)
         with contextlib.suppress(
             OSError
         ):  # a full disk, or another task that empties the cache, costs time only
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(top, 0o700)
             os.makedirs(self._cache, mode=0o700, exist_ok=True)
             _make_room(self._cache, data.size)
             cached.write({name: data})
         return data
+
+    def _fetched(self, name: str) -> pa.Buffer:
+        with self._system.open_input_stream(f"{self._path}/{name}") as file:
+            return file.read_buffer()
 
     def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:  # noqa: ARG002
         for name, content in files.items():

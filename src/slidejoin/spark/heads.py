@@ -5,7 +5,7 @@ Files of a state, all immutable::
     <state_dir>/<query id>/<name of the join>/
         heads/<batch>/<partition>-<partitions>-….head    JSON: the live runs of a partition, and the watermark
         heads/<batch>/….figures                          JSON: counters of a task, for readers only
-        heads/<batch>/<run>.begun                        empty: tasks of a join that is not inner have begun
+        heads/<batch>/<run>-<token>.begun                empty: tasks of a join that is not inner have begun
         runs/<batch>/<partition>-<token>-….arrow         rows in the order of their keys; bits of rows
 
 A head is written last, so what it names is complete. Its name says which attempt wrote it, and how far its
@@ -130,8 +130,10 @@ class StoredRun:
 
     file: str
     checksum: int
+    size: int  # bytes
     rows: int
-    least: int  # timestamps
+    least: int  # timestamps: the least, the median and the greatest
+    middle: int
     greatest: int
     bits: str | None = None  # file that tells which rows have matched; ``None``: no row has
     bits_checksum: int = 0
@@ -306,9 +308,10 @@ def _last_marks(folder: Folder, place: Place) -> tuple[int | None, list[Mark]]:
     for batch in _earlier(folder, place.batch):
         names = folder.names(head_folder(batch))
         marks = _read_marks(names)
-        if f"{mine}{_BEGUN}" in names or any(mark.run == mine for mark in marks):
+        began = [name.partition("-")[0] for name in names if name.endswith(_BEGUN)]
+        if mine in began or any(mark.run == mine for mark in marks):
             return batch, marks
-        if found[0] is None and (marks or any(name.endswith(_BEGUN) for name in names)):
+        if found[0] is None and (marks or began):
             found = batch, marks
     return found
 
@@ -337,7 +340,7 @@ def _earlier(folder: Folder, batch: int) -> Iterator[int]:
 
 def begin(folder: Folder, place: Place) -> None:
     """Note that a micro-batch has begun, for joins that write their heads after their first results."""
-    name = f"{head_folder(place.batch)}/{run_name(place.run)}{_BEGUN}"
+    name = f"{head_folder(place.batch)}/{run_name(place.run)}-{secrets.token_hex(6)}{_BEGUN}"
     folder.write({name: pa.py_buffer(b"")}, sync=False)
 
 

@@ -104,7 +104,8 @@ def join(
     if recipe.event_time is None:
         return result
     # The later row of a pair is at most `lateness` behind, and a pair's times are at most so far apart.
-    apart = max(abs(recipe.window.before), abs(recipe.window.after)) + (recipe.window.lateness or 0)
+    # A millisecond more, as a row at its watermark is late to Spark.
+    apart = max(abs(recipe.window.before), abs(recipe.window.after)) + (recipe.window.lateness or 0) + 10**6
     quoted = recipe.event_time.replace("`", "``")
     return result.withWatermark(f"`{quoted}`", f"{-(-apart // 10**6)} milliseconds")
 

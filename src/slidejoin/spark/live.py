@@ -14,7 +14,7 @@ from slidejoin.spark.runs import Bits, Rows, RunFormat, read_bits
 
 FEW = 5  # runs that are not worth a merge
 FAN = 4  # runs of like size that are merged
-LARGEST = 2**20  # rows of a merged run
+LARGEST = 2**20  # rows of a merged run, or KiB of it
 
 
 @dataclass
@@ -53,6 +53,12 @@ class Live:
     def count(self) -> int:
         """How many rows."""
         return len(self.rows) if self.stored is None else self.stored.rows
+
+    @property
+    def weight(self) -> int:
+        """How many rows; of wide ones so many KiB, as a merged run must not have too much text."""
+        size = self.rows.table.nbytes if self.stored is None else self.stored.size
+        return max(self.count, size // 1024)
 
     @property
     def span(self) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class Meeting:
         both, type_ = (left, right), half.type
         runs = left.rows.run, right.rows.run
         tables = left.rows.table, right.rows.table
-        only = type_.only
+        only = type_.only if half.pairs else 1  # of a second half, right rows without a partner are wanted
         if only is not None and not half.kernel.hashed:
             fresh = both[only].match(half.kernel.matched(*runs, only))
             if type_.is_semi and len(fresh):

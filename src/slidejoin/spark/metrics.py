@@ -64,7 +64,7 @@ def metrics(query: Any, state_dir: str | os.PathLike[str] | None = None) -> dict
     for place in places:
         names = open_folder(place).names(id_)
         if names:
-            return {"joins": {name: _figures(open_folder(f"{place}/{id_}/{name}")) for name in sorted(names)}}
+            return {"joins": {name: _figures(open_folder(place, id_, name)) for name in sorted(names)}}
     if state_dir is None and not places:
         raise SpecError("no join of streams was made in this process; give metrics(query, state_dir=...)")
     return {"joins": {}}

@@ -16,7 +16,7 @@ from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore
 from slidejoin.spark.arrivals import placed
 from slidejoin.spark.columns import DELAY, arrow_schema, output_fields
-from slidejoin.spark.files import open_folder
+from slidejoin.spark.files import LocalFolder, open_folder
 from slidejoin.spark.recipe import LATE, Recipe
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import Interval, Rows, Window, Within
@@ -160,11 +160,8 @@ def _state_dir(given: Any, checkpoints: str | None) -> str:
     if not isinstance(given, str | os.PathLike) or not os.fspath(given):
         raise SpecError(f"state_dir={given!r}; expected a path or a URI")
     place = os.fspath(given)
-    if place.startswith("file:"):
-        place = "/" + place.removeprefix("file:").lstrip("/")
-    if "://" not in place:
-        return os.path.abspath(place)
-    open_folder(place)  # raises where pyarrow cannot write there
+    if isinstance(folder := open_folder(place), LocalFolder):  # raises where pyarrow cannot write there
+        return os.path.abspath(folder.path)
     return place
 
 

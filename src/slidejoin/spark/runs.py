@@ -54,6 +54,11 @@ class Rows:
         """The least and the greatest timestamp; there must be a row."""
         return int(self.times.min()), int(self.times.max())
 
+    @property
+    def middle(self) -> int:
+        """The median of the timestamps."""
+        return int(np.partition(self.times, len(self) // 2)[len(self) // 2])
+
 
 class RunFormat:
     """How the rows of one side are sorted, written and read back.

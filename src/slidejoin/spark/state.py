@@ -89,7 +89,7 @@ def state(state_dir: str | os.PathLike[str], batch: int | None = None) -> list[S
         run
         for query in sorted(top.names(""))
         for join in sorted(top.names(query))
-        for run in _runs(open_folder(f"{os.fspath(state_dir)}/{query}/{join}"), query, join, batch)
+        for run in _runs(open_folder(os.fspath(state_dir), query, join), query, join, batch)
     ]
 
 

@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +30,9 @@ from slidejoin.spark.live import Live, to_merge
 from slidejoin.spark.meet import Meeting
 from slidejoin.spark.output import ROWS, late_rows
 from slidejoin.spark.recipe import Half, Recipe
-from slidejoin.spark.runs import bits_file, checksum
+from slidejoin.spark.runs import Bits, Rows, bits_file, checksum
 
+BLOCK = 2**30  # bytes of new rows that are sorted together
 TIDY = 50  # micro-batches from one cleaning up to the next
 _RUN = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # what Spark names the runs of a query
 
@@ -73,7 +74,7 @@ class Task:
         self._plan = plan
         self._place = place
         self._batches = batches
-        self._folder = open_folder(f"{plan.state_dir.rstrip('/')}/{place.query}/{plan.name}")
+        self._folder = open_folder(plan.state_dir, place.query, plan.name)
         self._files: dict[str, pa.Buffer] = {}
         self._token = secrets.token_hex(6)
         self._idle = 0  # ns that Spark took to bring rows and to take results
@@ -87,15 +88,18 @@ class Task:
             yield table
             self._idle += time.perf_counter_ns() - begin
 
-    def _arrived(self) -> Arrivals:
-        """The rows that came."""
+    def _arrived(self) -> Iterator[Arrivals]:
+        """The rows that came: mostly together, and in blocks where they are many."""
         arrivals, begin = Arrivals(self._plan), time.perf_counter_ns()
         for batch in self._batches:
             self._idle += time.perf_counter_ns() - begin
             arrivals.add(batch)
+            if arrivals.nbytes > BLOCK:
+                yield arrivals
+                arrivals = Arrivals(self._plan)
             begin = time.perf_counter_ns()
         self._idle += time.perf_counter_ns() - begin
-        return arrivals
+        yield arrivals
 
     def _results(self) -> Iterator[pa.Table]:
         begin = time.perf_counter_ns()
@@ -104,21 +108,20 @@ class Task:
         head, live = self._start(base)
         self._before = head.watermark
         self._watermark = watermark(self._plan, head.watermark, base)
-        arrivals = self._arrived()
-        greatest, seen = list(head.greatest), list(head.seen)
-        fresh: list[list[list[Live]]] = []
+        greatest, spoke, now = list(head.greatest), [False, False], None
+        fresh: list[list[list[Live]]] = [[[], []] for _ in self._plan.halves]
         alone: list[pa.Table] = []
-        for number, (half, sides) in enumerate(zip(self._plan.halves, arrivals.sides(), strict=True)):
-            fresh.append([])
-            for side, rows in enumerate(sides):
-                admitted, times = self._admitted(half, number, side, rows, alone)
-                fresh[-1].append(admitted)
-                greatest[side] = heads.latest(greatest[side], times)
-                if arrivals.now is not None and (len(rows.table) or seen[side] is None):
-                    seen[side] = arrivals.now
+        for arrivals in self._arrived():
+            now = heads.latest(now, arrivals.now)
+            for number, (half, sides) in enumerate(zip(self._plan.halves, arrivals.sides(), strict=True)):
+                for side, rows in enumerate(sides):
+                    admitted, times = self._admitted(half, number, side, rows, alone)
+                    fresh[number][side] += admitted
+                    greatest[side] = heads.latest(greatest[side], times)
+                    spoke[side] |= len(rows.table) > 0
         new_head = replace(
-            head, watermark=self._watermark, runs=[],
-            greatest=(greatest[0], greatest[1]), seen=(seen[0], seen[1]),
+            head, watermark=self._watermark, runs=[], greatest=(greatest[0], greatest[1]),
+            seen=seen(self._plan, base, now, spoke),
         )  # fmt: skip
         produced = self._produced(live, fresh, alone)
         if self._plan.spec.how == "inner":  # what is stored does not depend on what matches
@@ -295,7 +298,7 @@ class Task:
             sides: list[list[StoredRun]] = []
             for side in (0, 1):
                 alive = [run_ for run_ in (*old[side], *new[side]) if not self._is_over(run_, side)]
-                kept = self._merged(half, side, alive)
+                kept = self._merged(half, side, [self._pruned(half, side, run_) for run_ in alive])
                 sides.append([self._stored(half, side, run_) for run_ in kept])
                 self._figures["stored"] += sum(run_.rows for run_ in sides[-1])
                 self._figures["runs"] += len(sides[-1])
@@ -309,19 +312,30 @@ class Task:
 
     def _merged(self, half: Half, side: int, runs: list[Live]) -> list[Live]:
         """The runs, with the newest ones of like size merged, so that there are few."""
-        while (count := to_merge([run_.count for run_ in runs])) > 1:
+        while (count := to_merge([run_.weight for run_ in runs])) > 1:
             parts = runs[-count:]
             rows, order = half.formats[side].merged([run_.rows for run_ in parts])
-            bits = (
-                np.concatenate([run_.bits for run_ in parts])[order] if self._keeps_bits(half, side) else None
-            )
-            if self._watermark is not None:
-                alive = np.flatnonzero(rows.times >= self._watermark - self._reach(side))
-                if len(alive) < len(rows):
-                    rows = half.formats[side].some(rows, alive)
-                    bits = None if bits is None else bits[alive]
-            runs = [*runs[:-count], Live(half.formats[side], self._folder, new_rows=rows, new_bits=bits)]
+            bits = None
+            if self._keeps_bits(half, side):
+                bits = np.concatenate([run_.bits for run_ in parts])[order]
+            runs = [*runs[:-count], self._alive(half, side, rows, bits)]
         return runs
+
+    def _pruned(self, half: Half, side: int, run_: Live) -> Live:
+        """A run; if the watermark has passed most of its rows, the others alone."""
+        stored, mark = run_.stored, self._watermark
+        if stored is None or mark is None or stored.middle + self._reach(side) >= mark:
+            return run_
+        return self._alive(half, side, run_.rows, run_.bits if self._keeps_bits(half, side) else None)
+
+    def _alive(self, half: Half, side: int, rows: Rows, bits: Bits | None) -> Live:
+        """The rows of a new run that may still match."""
+        if self._watermark is not None:
+            alive = np.flatnonzero(rows.times >= self._watermark - self._reach(side))
+            if len(alive) < len(rows):
+                rows = half.formats[side].some(rows, alive)
+                bits = None if bits is None else bits[alive]
+        return Live(half.formats[side], self._folder, new_rows=rows, new_bits=bits)
 
     @staticmethod
     def _keeps_bits(half: Half, side: int) -> bool:
@@ -332,7 +346,9 @@ class Task:
         stored = run_.stored
         if stored is None:
             content = half.formats[side].content(run_.rows)
-            stored = StoredRun(self._name(content, "arrow"), checksum(content), len(run_.rows), *run_.span)
+            rows, (least, greatest) = run_.rows, run_.span
+            name = self._name(content, "arrow")
+            stored = StoredRun(name, checksum(content), content.size, len(rows), least, rows.middle, greatest)
         if self._keeps_bits(half, side) and (run_.changed or (run_.stored is None and run_.bits.any())):
             content = bits_file(run_.bits)
             stored = replace(stored, bits=self._name(content, "bits"), bits_checksum=checksum(content))
@@ -353,6 +369,28 @@ class Task:
         name = self._mark.removesuffix(".head") + ".figures"
         with contextlib.suppress(OSError):
             self._folder.write({name: pa.py_buffer(json.dumps(figures).encode())}, sync=False)
+
+
+def seen(
+    plan: Recipe, base: Base | None, now: int | None, spoke: Sequence[bool]
+) -> tuple[int | None, int | None]:
+    """When each side spoke last, by the clock of micro-batches; nothing where idle_after is not asked for.
+
+    A side that has not spoken yet counts from the first micro-batch on. After a pause in which no micro-batch
+    ran, such as a stop of the query, both count from its end: nobody was silent meanwhile.
+    """
+    if plan.window.idle_after is None:
+        return None, None
+    before = (None, None) if base is None else base.seen()
+    if now is None:  # no rows here: other partitions tell
+        return before
+    last = heads.latest(*before)
+    if last is None or now - last >= plan.window.idle_after // 1000:
+        return now, now
+    return (
+        now if spoke[0] or before[0] is None else before[0],
+        now if spoke[1] or before[1] is None else before[1],
+    )
 
 
 def watermark(plan: Recipe, before: int | None, base: Base | None) -> int | None:
