@@ -125,7 +125,7 @@ $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slidejoin needs Python 3.11 or newer; $$($(PYTHON) --version) is too old"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "slidejoin needs Python's venv module: install python3-venv"; exit 1; }
 	@command -v $${CXX:-c++} >/dev/null || { echo "slidejoin needs a C++20 compiler: install g++ or clang"; exit 1; }
-	@echo "creating .venv and building slidejoin: about four minutes"
+	@echo "creating .venv and building slidejoin: about three minutes"
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 

@@ -29,6 +29,7 @@ LAYERS = [
     {"__init__"},
     {"testing", "demo", "run", "spark"},
     {"cli"},
+    {"__main__"},
 ]
 ALONE = {"atomic_file", "errors", "reference"}
 

@@ -73,6 +73,9 @@ class LocalFolder:
     def __init__(self, path: str) -> None:
         self.path = path
 
+    def __str__(self) -> str:
+        return self.path
+
     def names(self, folder: str) -> list[str]:
         try:
             return os.listdir(os.path.join(self.path, folder))
@@ -139,6 +142,9 @@ class RemoteFolder:
         self._cache = os.path.join(
             tempfile.gettempdir(), f"{_CACHE}-{os.getuid()}", hashlib.sha256(place).hexdigest()[:16]
         )
+
+    def __str__(self) -> str:
+        return f"{self._system.type_name}: {self._path}"
 
     def names(self, folder: str) -> list[str]:
         selector = fs.FileSelector(f"{self._path}/{folder}", allow_not_found=True)

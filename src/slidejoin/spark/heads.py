@@ -246,10 +246,10 @@ def find_base(folder: Folder, place: Place, start_empty: bool) -> Base | None:
         if place.batch == 0 or start_empty:
             return None
         raise StateError(
-            f"{place.here} finds no state: batches before it are committed, and left none here. Was the "
-            "state directory removed or changed? Start with the one that the query had, or with a new "
-            "checkpointLocation. If no batch before had any row for this join, or the checkpoint is of an "
-            "operator before version 2 whose window may be lost, set spark.slidejoin.startEmpty=true"
+            f"{place.here} finds no state in {folder}: batches before it are committed, and left none "
+            "there. Was the state directory removed or changed? Start with the one that the query had, or "
+            "with a new checkpointLocation. Only if no batch before had any row for this join, or if its "
+            "window may be lost, set spark.slidejoin.startEmpty=true"
         )
     _check_gap(folder, before, place)
     for mark in marks:

@@ -144,7 +144,8 @@ def _check_streams(left: DataFrame, right: DataFrame, spec: JoinSpec) -> None:
     if spec.window.lateness is None:
         raise SpecError(
             "the window has no lateness, so no row could ever be forgotten; give "
-            "interval(before, after, time=..., lateness='10s'), how far rows may be behind the newest ones"
+            "interval(before, after, time=..., lateness='10s'), how far rows may be behind the newest ones; "
+            "interval(d, d, ...) has the pairs of within(d)"
         )
 
 
