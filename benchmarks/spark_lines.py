@@ -28,7 +28,7 @@ class Sizes:
     batch: int = 100_000  # rows of both sides
     measured: int = 9
     warmups: int = 5  # with full windows, and not measured
-    slow_measured: int = 4  # of the work-around on RocksDB, which takes ten times as long as all others
+    slow_measured: int = 5  # of slow contenders
     slow_warmups: int = 1
     large_window: int = 2**20
     large_batch: int = 1_000_000
@@ -145,6 +145,19 @@ def _share(seconds: Times, other: Contender, where: str, limit: float | None) ->
     return measured(what, ratios(seconds[OURS.name], seconds[other.name]), "x", target)
 
 
+def _processor(runs: Mapping[str, Run], count: int, rows: int, where: str) -> Iterator[Result]:
+    """Processor time of Spark and its workers, which the load of the machine hardly changes."""
+    times = {name: run.cpu[-count:] for name, run in runs.items() if run.cpu}
+    for name in (BEFORE.name, EMPTY.name):
+        if name in times:
+            ratio = ratios(times[OURS.name], times[name])
+            yield measured(f"processor time of ours / of {name}, {where}", ratio, "x")
+    for name, samples in times.items():
+        yield measured(
+            f"{name}, processor time a row, {where}", [1e6 * each / rows for each in samples], "µs"
+        )
+
+
 def _batches(size: int, window: int) -> str:
     return f"{row_count(size)}-row batches, w={power(window)}"
 
@@ -166,6 +179,7 @@ def users(sizes: Sizes, sessions: Sessions, folder: Path, say: Say) -> Iterator[
     yield _speedup(seconds, hdfs, where, 5)
     yield _speedup(seconds, EMPTY, where, 0.85)
     yield from _rates(seconds, sizes.batch, where)
+    yield from _processor(runs, sizes.measured, sizes.batch, where)
     found = [answer.matches / sizes.batch for answer in runs[OURS.name].answers[-sizes.measured :]]
     yield measured(f"matches, {where}", found, "per row")
     say(f"our join, the work-around on RocksDB: {where}")
@@ -189,6 +203,7 @@ def large(sizes: Sizes, sessions: Sessions, folder: Path, say: Say) -> Iterator[
     yield _speedup(seconds, BEFORE, where, 2.0)
     yield _speedup(seconds, EMPTY, where, 0.8)
     yield from _rates(seconds, sizes.large_batch, where)
+    yield from _processor(runs, sizes.large_measured, sizes.large_batch, where)
 
 
 def large_streams(sizes: Sizes) -> Streams:
@@ -213,6 +228,7 @@ def small(sizes: Sizes, sessions: Sessions, folder: Path, say: Say) -> Iterator[
     yield _share(seconds, BEFORE, where, 0.6)
     yield _share(seconds, EMPTY, where, None)
     yield from _times(seconds, where)
+    yield from _processor(runs, sizes.small_measured, sizes.small_batch, where)
 
 
 def wide(sizes: Sizes, sessions: Sessions, folder: Path, say: Say) -> Iterator[Result]:
@@ -265,28 +281,33 @@ def many(
 ) -> Iterator[Result]:
     """Processor time with many cores and partitions, against few; the machine may have fewer."""
     counts = (sizes.cores, sizes.many_cores)
-    full = filling(sizes.window, sizes.batch)
-    batches = (sizes.batch,) * (full + sizes.cold_warmups + sizes.measured)
-    streams = Streams(sizes.window, batches, sizes.matches)
-    where = _batches(sizes.batch, sizes.window)
-    names = [f"ours, {count} cores and partitions" for count in counts]
-    say(f"{' against '.join(names)}: {where}")
-    streams.write(folder)
+    contenders = [Contender(f"ours, {count} cores and partitions", OURS.kind) for count in counts]
     with ExitStack() as stack:
-        entries = [
-            (stack.enter_context(Session(settings(count))), Contender(name, OURS.kind))
-            for count, name in zip(counts, names, strict=True)
-        ]
-        runs = race(streams, folder, entries, full, sizes.summed)
-    few, lots = (runs[name].cpu[-sizes.measured :] for name in names)
-    what = f"processor time a row, {counts[1]} cores and partitions / {counts[0]}, {where}"
-    if not few:
-        yield missing(what, "x", Target("<=", 1.3), "processor time is read from /proc, as Linux has it")
-        return
-    yield measured(what, ratios(lots, few), "x", Target("<=", 1.3))
-    for name, samples in zip(names, (few, lots), strict=True):
-        times = [1e6 * seconds / sizes.batch for seconds in samples]
-        yield measured(f"{name}, processor time a row, {where}", times, "µs")
+        sessions = [stack.enter_context(Session(settings(count))) for count in counts]
+        entries = list(zip(sessions, contenders, strict=True))
+        for window, batch, warmups, count in (
+            (sizes.large_window, sizes.large_batch, sizes.large_warmups, sizes.slow_measured),
+            (sizes.window, sizes.batch, sizes.cold_warmups, sizes.measured),
+        ):
+            full, where = filling(window, batch), _batches(batch, window)
+            streams = Streams(window, (batch,) * (full + warmups + count), sizes.matches)
+            say(f"{' against '.join(contender.name for contender in contenders)}: {where}")
+            stock = folder / row_count(batch)
+            streams.write(stock)
+            runs = race(streams, stock, entries, full, sizes.summed)
+            few, lots = (runs[contender.name].cpu[-count:] for contender in contenders)
+            what, target = (
+                f"processor time a row, {counts[1]} cores and partitions / {counts[0]}, {where}",
+                1.3,
+            )
+            if not few:
+                note = "processor time is read from /proc, as Linux has it"
+                yield missing(what, "x", Target("<=", target), note)
+                continue
+            yield measured(what, ratios(lots, few), "x", Target("<=", target))
+            for contender, samples in zip(contenders, (few, lots), strict=True):
+                times = [1e6 * seconds / batch for seconds in samples]
+                yield measured(f"{contender.name}, processor time a row, {where}", times, "µs")
 
 
 # --- Restart ---
