@@ -106,9 +106,8 @@ def race(streams: Streams, folder: Path, entries: Sequence[Entry], full: int, su
     with ExitStack() as queries:
         running = []
         for entry in entries:  # one by one: the first micro-batch starts workers and compiles
-            query = queries.enter_context(Query.started(*entry, streams, folder, summed))
-            query.feed(0)
-            running.append(query)
+            running.append(queries.enter_context(Query.started(*entry, streams, folder, summed, first=0)))
+            running[-1].wait(0)
         for number in range(1, len(streams.batches)):
             for query in running:
                 query.feed(number)
@@ -130,9 +129,8 @@ def restarted(
 
     The files of this micro-batch are there when the query starts.
     """
-    link(folder, contender, number)
     begin = time.time()
-    with Query.started(session, contender, streams, folder, summed=True) as query:
+    with Query.started(session, contender, streams, folder, summed=True, first=number) as query:
         query.wait(number)
         progress = query.progress()[-1]
     check(contender.name, [_answer(progress)], [expected])
@@ -158,10 +156,10 @@ def check_about(name: str, found: Sequence[Answer], expected: Sequence[Answer]) 
 
 
 class Query:
-    """A contender's query."""
+    """A contender's query. The files of its first micro-batch are there before it looks for them."""
 
     def __init__(
-        self, session: Session, contender: Contender, streams: Streams, stock: Path, summed: bool
+        self, session: Session, contender: Contender, streams: Streams, stock: Path, summed: bool, first: int
     ) -> None:
         self.contender = contender
         self._session = session
@@ -169,6 +167,7 @@ class Query:
         self._stock = stock
         self._folder = folder_of(stock, contender)
         self._cpu: list[float] = []
+        link(stock, contender, first)
         answer = session.ask(
             "start",
             name=contender.name,
@@ -189,9 +188,9 @@ class Query:
     @classmethod
     @contextmanager
     def started(
-        cls, session: Session, contender: Contender, streams: Streams, stock: Path, summed: bool
+        cls, session: Session, contender: Contender, streams: Streams, stock: Path, summed: bool, first: int
     ) -> Iterator["Query"]:
-        yield cls(session, contender, streams, stock, summed)
+        yield cls(session, contender, streams, stock, summed, first)
         session.ask("stop", name=contender.name)  # after an error the session is closed instead
 
     def feed(self, number: int) -> None:
@@ -250,7 +249,9 @@ def folder_of(stock: Path, contender: Contender) -> Path:
 def link(stock: Path, contender: Contender, number: int) -> None:
     """Put the files of a micro-batch where a contender's query finds them."""
     for side in SIDES:
-        os.link(file_of(stock, side, number), file_of(folder_of(stock, contender), side, number))
+        file = file_of(folder_of(stock, contender), side, number)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.link(file_of(stock, side, number), file)
 
 
 def _seconds(progress: Any) -> float:

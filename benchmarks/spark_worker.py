@@ -68,7 +68,6 @@ class Queries:
         return {"seconds": _seconds_of_children()}
 
     def _stream(self, folder: str, schema: str) -> Any:
-        Path(folder).mkdir(parents=True, exist_ok=True)
         return self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
 
 
