@@ -59,9 +59,18 @@ def test_a_silent_side_does_not_hold_the_watermark_back(new_query):
     assert marks == [97, 97, 157, 187], "silent for 60 s in batch 2, which the next one knows"
 
 
+def test_micro_batches_that_are_far_apart(new_query):
+    """Farther than the patience: the other side is silent nonetheless."""
+    query = new_query()
+    ran(query, 0, rows("l", 100), rows("r", 100), 1000)
+    marks = [ran(query, n, rows("l", 100 + 90 * n), rows("r"), 1000 + 90 * n)[0] for n in range(1, 4)]
+    assert marks == [97, 187, 277]
+
+
 def test_after_a_stop_nobody_was_silent(new_query):
     query = new_query()
     ran(query, 0, rows("l", 100), rows("r", 100), 1000)
+    query.restart()
     ran(query, 1, rows("l", 3000), rows("r"), 4600)
     assert ran(query, 2, rows("l", 3001), rows("r", 101, 2000), 4601) == (97, 0)
 

@@ -204,6 +204,11 @@ class Base:
         """The file of a partition's head."""
         return f"{head_folder(self.batch)}/{self.marks[partition].name}"
 
+    @property
+    def run(self) -> str:
+        """The run of the query that left it."""
+        return next(iter(self.marks.values())).run
+
     def greatest(self) -> tuple[int | None, int | None]:
         """The greatest timestamp of each side so far."""
         return _most(mark.greatest for mark in self.marks.values())

@@ -121,7 +121,7 @@ class Task:
                     spoke[side] |= len(rows.table) > 0
         new_head = replace(
             head, watermark=self._watermark, runs=[], greatest=(greatest[0], greatest[1]),
-            seen=seen(self._plan, base, now, spoke),
+            seen=self._seen(base, now, spoke),
         )  # fmt: skip
         produced = self._produced(live, fresh, alone)
         if self._plan.spec.how == "inner":  # what is stored does not depend on what matches
@@ -134,6 +134,26 @@ class Task:
         if self._place.partition == 0 and base is not None and base.batch // TIDY < self._place.batch // TIDY:
             with contextlib.suppress(StateError):
                 heads.tidy(self._folder, self._place.batch)
+
+    def _seen(
+        self, base: Base | None, now: int | None, spoke: Sequence[bool]
+    ) -> tuple[int | None, int | None]:
+        """When each side spoke last, by the clock of micro-batches; nothing where idle_after is not given.
+
+        A side that has not spoken yet counts from the first micro-batch on, and both do so after a start of
+        the query: nobody was silent while it was stopped.
+        """
+        if self._plan.window.idle_after is None:
+            return None, None
+        before: tuple[int | None, int | None] = (None, None)
+        if base is not None and base.run == heads.run_name(self._place.run):
+            before = base.seen()
+        if now is None:  # no rows here: other partitions tell
+            return before
+        left, right = (
+            now if said or last is None else last for said, last in zip(spoke, before, strict=True)
+        )
+        return left, right
 
     # --- The state to start from ---
 
@@ -369,28 +389,6 @@ class Task:
         name = self._mark.removesuffix(".head") + ".figures"
         with contextlib.suppress(OSError):
             self._folder.write({name: pa.py_buffer(json.dumps(figures).encode())}, sync=False)
-
-
-def seen(
-    plan: Recipe, base: Base | None, now: int | None, spoke: Sequence[bool]
-) -> tuple[int | None, int | None]:
-    """When each side spoke last, by the clock of micro-batches; nothing where idle_after is not asked for.
-
-    A side that has not spoken yet counts from the first micro-batch on. After a pause in which no micro-batch
-    ran, such as a stop of the query, both count from its end: nobody was silent meanwhile.
-    """
-    if plan.window.idle_after is None:
-        return None, None
-    before = (None, None) if base is None else base.seen()
-    if now is None:  # no rows here: other partitions tell
-        return before
-    last = heads.latest(*before)
-    if last is None or now - last >= plan.window.idle_after // 1000:
-        return now, now
-    return (
-        now if spoke[0] or before[0] is None else before[0],
-        now if spoke[1] or before[1] is None else before[1],
-    )
 
 
 def watermark(plan: Recipe, before: int | None, base: Base | None) -> int | None:
