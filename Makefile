@@ -31,8 +31,8 @@ test:
 	$(PART) build 210 $(MAKE) --no-print-directory setup peers
 	$(PART) lint 20 $(MAKE) --no-print-directory lint
 	$(PART) native 300 $(MAKE) --no-print-directory native-test
-	$(PART) python 180 $(MAKE) --no-print-directory python-test
-	$(PART) spark 130 $(MAKE) --no-print-directory spark-test
+	$(PART) python 220 $(MAKE) --no-print-directory python-test
+	$(PART) spark 240 $(MAKE) --no-print-directory spark-test
 	$(PART) report
 
 # All instruction sets, and 30 times as many random cases.

@@ -22,6 +22,7 @@ OF_ANOTHER_JOIN = {  # what the error names, and how to mend it
 }
 
 
+@pytest.mark.skipif(not LONG, reason="SLIDEJOIN_TESTS=long: test_task.py and test_sinks.py have each part")
 def test_restarts(tmp_path):
     streams = Streams(tmp_path / "waiting", batches=6 if LONG else 4)
     rest = list(range(4, len(streams.tables[0])))
