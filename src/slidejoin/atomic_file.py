@@ -57,15 +57,16 @@ def write_file(path: str | os.PathLike[str], data: bytes, sync: bool = True, mod
                 os.unlink(temporary)
             raise
         if sync and os.name != "nt":
-            _sync_directory(directory)
+            sync_path(directory)
     except OSError as error:
         if error.filename2 is None:
             error.filename = os.fspath(path)
         raise
 
 
-def _sync_directory(directory: str) -> None:
-    file = os.open(directory, os.O_RDONLY)
+def sync_path(path: str) -> None:
+    """Bring a file or a directory to the disk."""
+    file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
     finally:

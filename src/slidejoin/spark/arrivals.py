@@ -87,9 +87,9 @@ def _sent(recipe: Recipe, frame: DataFrame, side: int, kinds: dict[int, types.Da
         copies.append(_with_partitions(parts, fields))
     row = F.explode(F.concat(*copies)).alias("row")
     spread = hashed.select(row, *extra, *columns)
-    fields_ = ["p", "s", *(f"h{i}" for i in range(width))]
+    routing = ["p", "s", *(f"h{i}" for i in range(width))]
     return spread.select(
-        *(F.col(f"row.{part}").alias(part) for part in fields_),
+        *(F.col(f"row.{part}").alias(part) for part in routing),
         *extra,
         *(f"c{place}" for place in sorted(kinds)),
     )

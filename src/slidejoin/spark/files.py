@@ -19,6 +19,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+from slidejoin.atomic_file import sync_path
 from slidejoin.errors import SpecError, StateError
 
 CACHE_BYTES = 2**33  # of files of remote folders on a host
@@ -117,19 +118,11 @@ class LocalFolder:
 
 def _sync(paths: list[str]) -> None:
     """Bring files to the disk, together: a disk takes several in little more than the time of one."""
-
-    def sync(path: str) -> None:
-        file = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
-
     if len(paths) == 1:
-        sync(paths[0])
+        sync_path(paths[0])
     elif paths:
         with ThreadPoolExecutor(len(paths)) as pool:
-            list(pool.map(sync, paths))
+            list(pool.map(sync_path, paths))
 
 
 class RemoteFolder:

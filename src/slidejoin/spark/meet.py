@@ -29,7 +29,7 @@ class Meeting:
         return earliest <= last + self._plan.time.after and newest >= first - self._plan.time.before
 
     def met(self, half: Half, left: Live, right: Live) -> Iterator[pa.Table]:
-        """The results of new rows that meet rows."""
+        """What comes out where the rows of two runs meet; notes which rows have matched."""
         both, type_ = (left, right), half.type
         runs = left.rows.run, right.rows.run
         tables = left.rows.table, right.rows.table
