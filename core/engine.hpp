@@ -65,6 +65,9 @@ struct IndexedSpec {
     Banded band = Banded::conjunct;
 };
 
+// How several threads share the work of a join (docs/concurrency.md).
+enum class Strategy { automatic, phases, shared_index, round_robin, subwindows };
+
 struct JoinSpec {
     std::vector<ConjunctSpec> on;
     IndexedSpec indexed;
@@ -77,6 +80,10 @@ struct JoinSpec {
     bool finals[2] = {false, false};  // of which sides Engine::finals tells
     std::uint32_t group =
         16;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
+    Strategy strategy = Strategy::automatic;
+    std::uint32_t workers = 1;    // threads, the caller's among them
+    std::uint32_t task_size = 8;  // shared index: arrivals that a worker takes at a time
+    bool blocking_merge = false;  // shared index: all wait for a merge
 };
 
 inline bool is_compound(const JoinSpec& spec) { return spec.indexed.equalities > 0; }
@@ -123,6 +130,8 @@ class Pairs {
         if (capacity_ - size_ < count) grow(count);
     }
     void add(std::size_t count) { size_ += count; }
+    std::size_t room() const { return capacity_ - size_; }
+    std::size_t bytes() const { return 2 * capacity_ * sizeof(std::int64_t); }
 
     void clear() { size_ = 0; }
     void keep(const bool* wanted);  // and drops the others
@@ -268,6 +277,10 @@ class Engine {
     virtual void load(const JoinState& state, const Stored (&sides)[2]) = 0;
     virtual Stats stats() = 0;
     virtual IndexInUse index() const = 0;
+    // The strategy in use where there are several workers.
+    virtual Strategy strategy() const = 0;
+    // From the next group on, so many threads at most. May be called while another thread is in a call.
+    virtual void set_workers(std::uint32_t workers) = 0;
     // Throws BrokenInvariant where a structure contradicts itself. O(n).
     virtual void check() = 0;
 };

@@ -1,6 +1,7 @@
 // The join for one instruction set, without the indexes (structure.cpp); compiled once per SLIDEJOIN_LEVEL.
 #include "engine.hpp"
 #include "target.hpp"
+#include "workers.hpp"
 
 SLIDEJOIN_TARGET_BEGIN
 

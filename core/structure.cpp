@@ -2,6 +2,7 @@
 // and its kind are given) and each SLIDEJOIN_LEVEL.
 #include "engine.hpp"
 #include "target.hpp"
+#include "workers.hpp"
 
 SLIDEJOIN_TARGET_BEGIN
 

@@ -94,19 +94,30 @@ class Window {
 
     // Admits tuples to a window of rows when final tuples are not reported: all have keys and are stored.
     void admit_rows(const std::uint8_t* sides, std::size_t count, Place* places) {
-        std::uint64_t next[2], first[2];
+        std::uint64_t next[2] = {streams_[0].next, streams_[1].next};
+        place_rows(sides, count, next, places);
+        advance_rows(next);
+    }
+
+    // The same in two steps: the places of tuples before which there are `next` positions of each side, which
+    // are counted on; and taking the positions before `next`.
+    void place_rows(const std::uint8_t* sides, std::size_t count, std::uint64_t (&next)[2],
+                    Place* places) const {
         const std::uint64_t most[2] = {spec_.left, spec_.right};
-        for (int i = 0; i < 2; ++i) next[i] = streams_[i].next, first[i] = streams_[i].first;
+        std::uint64_t first[2] = {first_row(0, next[0]), first_row(1, next[1])};
         for (std::size_t i = 0; i < count; ++i) {
             const unsigned own = sides[i] & 1, met = own ^ 1;
             places[i] = {next[own], first[met], next[met]};
             ++next[own];
             first[own] = next[own] > most[own] ? next[own] - most[own] : first[own];
         }
+    }
+
+    void advance_rows(const std::uint64_t (&next)[2]) {
         for (int i = 0; i < 2; ++i) {
+            streams_[i].first = first_row(i, next[i]);
             streams_[i].admitted += next[i] - streams_[i].next;
             streams_[i].next = next[i];
-            streams_[i].first = first[i];
         }
     }
 
@@ -246,6 +257,12 @@ class Window {
 
   private:
     static constexpr std::uint64_t kWaste = 4096;
+
+    // The first position that a window of rows keeps of a side when it has had `next`.
+    std::uint64_t first_row(int side, std::uint64_t next) const {
+        const std::uint64_t most = side ? spec_.right : spec_.left;
+        return next > most ? std::max(next - most, streams_[side].first) : streams_[side].first;
+    }
 
     struct Live {
         std::int64_t time;

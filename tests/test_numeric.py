@@ -142,7 +142,7 @@ def test_repr_shows_the_join():
     join = sj.NumericJoin((10, 1000), -1, 2.5, np.int32)
     assert repr(join) == (
         "NumericJoin(window=rows(left=10, right=1000), lower=-1, upper=2, key='int32', index='auto', "
-        "self_join=False, group=262144)"
+        "workers=1, self_join=False, group=262144)"
     )
     assert "self_join=True" in repr(sj.NumericJoin(sj.within("1s"), -1, 1, self_join=True))
 

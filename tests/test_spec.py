@@ -74,7 +74,7 @@ def test_every_order(order):
         ({"order": "ful"}, "order='ful'; expected one of none, arrival, full; did you mean 'full'?"),
         ({"index": "hash"}, "index='hash'; expected one of nested-loop, b-tree"),
         ({"order": "random"}, "order='random'; expected one of none, arrival, full"),
-        ({"workers": 2}, "workers=2"),
+        ({"workers": 0}, "workers=0"),
         ({"workers": np.ones(2)}, "workers=array([1., 1.])"),
         ({"window": np.ones(2, int)}, "window=array([1, 1]); expected a number of rows"),
         ({"workers": True}, "workers=True"),

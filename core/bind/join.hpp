@@ -24,7 +24,8 @@ class NativeJoin {
                std::int64_t before, std::int64_t after, std::optional<std::uint64_t> lateness, bool self_join,
                bool sorted, std::uint32_t group, const std::string& level, std::uint32_t equalities,
                const std::string& banded, nb::object outcome, bool hashed,
-               const std::vector<std::tuple<std::string, double>>& options)
+               const std::vector<std::tuple<std::string, double>>& options, std::uint32_t workers,
+               const std::string& strategy, std::uint32_t task_size, bool blocking_merge)
         : timed_(window != "rows"), self_join_(self_join), hashed_(hashed), outcome_owner_(outcome) {
         JoinSpec spec = spec_of(on, equalities, banded, keys_);
         if (!outcome.is_none()) outcome_ = &nb::cast<NativeOutcome*>(outcome)->outcome();
@@ -47,6 +48,10 @@ class NativeJoin {
         spec.self_join = self_join;
         spec.sorted = sorted;
         spec.group = group;
+        spec.workers = workers;
+        spec.strategy = find(kStrategies, strategy).strategy;
+        spec.task_size = task_size;
+        spec.blocking_merge = blocking_merge;
         engine_ = make_engine(spec, level_of(level));
     }
 
@@ -237,6 +242,17 @@ class NativeJoin {
         const IndexInUse used = engine_->index();
         return nb::make_tuple(catalog()[static_cast<std::size_t>(used.kind)].name, used.why, used.changes);
     }
+
+    // The strategy of several workers.
+    const char* strategy() {
+        const Turn turn(*this);
+        for (const StrategyName& each : kStrategies)
+            if (each.strategy == engine_->strategy()) return each.name;
+        throw nb::value_error("a strategy without a name");
+    }
+
+    // May be called while another thread pushes.
+    void set_workers(std::uint32_t workers) { engine_->set_workers(workers); }
 
     nb::dict stats() {
         const Turn turn(*this);

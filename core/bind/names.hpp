@@ -38,6 +38,17 @@ const BandedName kBanded[] = {{"none", Banded::none}, {"conjunct", Banded::conju
 const WindowName kWindows[] = {
     {"rows", WindowKind::rows}, {"time", WindowKind::time}, {"event", WindowKind::event}};
 
+struct StrategyName {
+    const char* name;
+    Strategy strategy;
+};
+
+const StrategyName kStrategies[] = {{"auto", Strategy::automatic},
+                                    {"phases", Strategy::phases},
+                                    {"shared-index", Strategy::shared_index},
+                                    {"round-robin", Strategy::round_robin},
+                                    {"subwindows", Strategy::subwindows}};
+
 template <class Names>
 auto& find(const Names& names, const std::string& wanted) {
     for (auto& entry : names)

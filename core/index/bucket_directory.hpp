@@ -70,6 +70,11 @@ class BucketDirectory {
         }
         return blocks_[at];
     }
+    // The greatest key of the block of a key.
+    Key block_bound(Key key) const {
+        const Block* block = find_block(key);
+        return block->bounds[block->size - 1];
+    }
     static unsigned slot_in(const Block* block, Key key) { return count_below<kSlots>(block->bounds, key); }
 
     // Moves to the next or the previous slot; returns false at the end.
@@ -113,7 +118,18 @@ class BucketDirectory {
     // Splits a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns
     // the slot of the first; the new one is the next. Other slots are no longer valid.
     Slot split(Slot slot, Key bound, std::uint32_t leaf) {
-        if (slot.block->size == kSlots) slot = split_block(slot);
+        slot = make_room(slot);
+        count_leaves(1);
+        split_within(slot, bound, leaf);
+        return slot;
+    }
+
+    // Whether a split changes the block of the slot only; and the slot once it is so.
+    static bool has_room(Slot slot) { return slot.block->size < kSlots; }
+    Slot make_room(Slot slot) { return has_room(slot) ? slot : split_block(slot); }
+
+    // Splits where the block has room; the leaf must be counted.
+    static void split_within(Slot slot, Key bound, std::uint32_t leaf) {
         Block* block = slot.block;
         const unsigned at = slot.at, behind = block->size - at;
         std::memmove(block->bounds + at + 1, block->bounds + at, behind * sizeof(Key));
@@ -121,9 +137,9 @@ class BucketDirectory {
         block->bounds[at] = bound;
         Slot{block, at + 1}.set(leaf, 0);
         ++block->size;
-        ++leaves_;
-        return slot;
     }
+
+    void count_leaves(std::size_t added) { leaves_ += added; }
 
     // Gives the range of the slot behind `slot`, in the same block, to `slot`.
     void absorb_next(Slot slot) {

@@ -58,6 +58,50 @@ class BucketStore {
         slot.set_count(count + 1);
     }
 
+    // What a worker may change on its own: the leaves of some blocks. It takes new leaves from those that it
+    // was lent.
+    struct Share {
+        std::vector<std::uint32_t> leaves;
+        std::size_t splits = 0;  // each of them has moved slots
+    };
+
+    // Lends leaves for the splits of about so many entries.
+    void lend(Share& share, std::size_t entries) {
+        const std::size_t wanted = entries / (kEntries / 4) + 1;
+        leaves_.reserve(wanted);
+        share.leaves.resize(wanted);
+        for (std::uint32_t& leaf : share.leaves) leaf = leaves_.take();
+        share.splits = 0;
+    }
+
+    // Inserts into a slot that is the worker's own; returns false if that would change more than is its own.
+    bool place_within(Key key, std::uint32_t position, Slot slot, Share& share) {
+        while (!is_queue(slot) && slot.count() == kEntries) {
+            const unsigned live = compact(slot);
+            if (live <= kSplit) break;
+            const Leaf& leaf = leaves_[slot.leaf()];
+            const auto [least, greatest] = extremes(leaf.keys, live);
+            if (least == greatest || share.leaves.empty() || !Directory::has_room(slot)) {
+                if (live == kEntries) return false;
+                break;
+            }
+            split_leaf(key, slot, least, greatest, live, share.leaves.back());
+            share.leaves.pop_back();
+            ++share.splits;
+            slot = directory_.find(key);
+        }
+        place(key, position, slot);
+        return true;
+    }
+
+    // Takes back what was lent.
+    void settle(Share& share) {
+        directory_.count_leaves(share.splits);
+        version_ += share.splits;
+        for (const std::uint32_t leaf : share.leaves) leaves_.give_back(leaf);
+        share.leaves.clear();
+    }
+
     // Sweeps as many leaves as the inserted entries require: all leaves once per window.
     void sweep(std::uint32_t newest, std::size_t inserted) {
         const std::uint64_t window = std::max<std::uint64_t>(newest - expiry_.first() + 1, kEntries);
@@ -143,30 +187,43 @@ class BucketStore {
         leaves_.reserve(2);
         directory_.reserve(2);
         ++version_;
-        const Leaf& leaf = leaves_[slot.leaf()];
-        Key least = leaf.keys[0], greatest = leaf.keys[0];
-        for (unsigned i = 1; i < live; ++i) {
-            least = std::min(least, leaf.keys[i]);
-            greatest = std::max(greatest, leaf.keys[i]);
-        }
-        const bool at_end = slot.bound() == Directory::kGreatest, at_start = slot == directory_.first();
+        const auto [least, greatest] = extremes(leaves_[slot.leaf()].keys, live);
         if (least == greatest) {
             make_queue(slot, least);
-        } else if (at_end && key > greatest) {
-            directory_.split(slot, greatest, leaves_.take());
-        } else if (at_start && key < least) {
-            slot = directory_.split(slot, static_cast<Key>(least - 1), slot.leaf());
-            Slot behind = slot;
-            Directory::next(behind);
-            behind.set_count(live);
-            slot.set(leaves_.take(), 0);
         } else {
-            const unsigned quarter = live / 4;
-            const unsigned wanted = at_end ? live - quarter : at_start ? quarter : live / 2;
-            divide(slot, pivot(leaf.keys, live, greatest, wanted), live);
+            slot = directory_.make_room(slot);
+            directory_.count_leaves(1);
+            split_leaf(key, slot, least, greatest, live, leaves_.take());
         }
         slot = directory_.find(key);
         return is_queue(slot) || slot.count() < kEntries ? slot : make_room(key, slot);
+    }
+
+    static std::pair<Key, Key> extremes(const Key* keys, unsigned count) {
+        Key least = keys[0], greatest = keys[0];
+        for (unsigned i = 1; i < count; ++i) {
+            least = std::min(least, keys[i]);
+            greatest = std::max(greatest, keys[i]);
+        }
+        return {least, greatest};
+    }
+
+    // Splits a leaf of different keys, whose block has room, to make room for `key`.
+    void split_leaf(Key key, Slot slot, Key least, Key greatest, unsigned live, std::uint32_t added) {
+        const bool at_end = slot.bound() == Directory::kGreatest, at_start = slot == directory_.first();
+        if (at_end && key > greatest) {
+            Directory::split_within(slot, greatest, added);
+        } else if (at_start && key < least) {
+            Directory::split_within(slot, static_cast<Key>(least - 1), slot.leaf());
+            Slot behind = slot;
+            Directory::next(behind);
+            behind.set_count(live);
+            slot.set(added, 0);
+        } else {
+            const unsigned quarter = live / 4;
+            const unsigned wanted = at_end ? live - quarter : at_start ? quarter : live / 2;
+            divide(slot, pivot(leaves_[slot.leaf()].keys, live, greatest, wanted), live, added);
+        }
     }
 
     // Removes expired entries. Returns how many remain.
@@ -198,8 +255,8 @@ class BucketStore {
     }
 
     // Entries above the pivot move to a new leaf.
-    void divide(Slot slot, Key pivot, unsigned count) {
-        slot = directory_.split(slot, pivot, leaves_.take());
+    void divide(Slot slot, Key pivot, unsigned count, std::uint32_t added) {
+        Directory::split_within(slot, pivot, added);
         Slot behind = slot;
         Directory::next(behind);
         Leaf& left = leaves_[slot.leaf()];

@@ -141,6 +141,67 @@ class BucketTree {
         }
     }
 
+    // Ranges of keys that several workers insert into at the same time: whole blocks of the directory, so
+    // that they share nothing. What would change more waits until all are done.
+    struct Parts {
+        struct Part {
+            Key last;  // the greatest key of its range
+            typename BucketStore<Key>::Share share;
+            std::vector<Entry<Key>> waiting;
+        };
+        std::vector<EntryList<Key>> lists;  // what is inserted: each list behind the one before
+        std::vector<Part> parts;
+        std::vector<Key> samples;
+        std::uint32_t newest;
+        std::size_t count;
+    };
+
+    // Divides the keys into so many parts, with about as many of the lists' entries each.
+    void begin_parts(Parts& parts, std::size_t wanted) {
+        constexpr std::size_t kSamples = 64;  // of each list
+        parts.parts.resize(wanted);
+        parts.samples.clear();
+        parts.count = 0;
+        for (const EntryList<Key>& list : parts.lists) {
+            if (!list.count) continue;
+            if (!parts.count) buckets_.start(list.entries[0].value);
+            parts.newest = list.entries[list.count - 1].value;
+            parts.count += list.count;
+            const std::size_t step = std::max<std::size_t>(1, list.count / kSamples);
+            for (std::size_t at = step / 2; at < list.count; at += step)
+                parts.samples.push_back(list.by_key[at].key);
+        }
+        std::sort(parts.samples.begin(), parts.samples.end());
+        for (std::size_t i = 0; i < wanted; ++i) {
+            typename Parts::Part& part = parts.parts[i];
+            const std::size_t at = parts.samples.size() * (i + 1) / wanted;
+            const bool last = at == parts.samples.size();
+            part.last = last ? Directory::kGreatest : buckets_.directory().block_bound(parts.samples[at]);
+            part.waiting.clear();
+            buckets_.lend(part.share, parts.count / wanted);
+        }
+    }
+
+    // Inserts the entries of one part.
+    void insert_part(Parts& parts, std::size_t number) {
+        typename Parts::Part& part = parts.parts[number];
+        const auto up_to = [](Key key, const Entry<Key>& entry) { return key < entry.key; };
+        for (const EntryList<Key>& list : parts.lists) {
+            const Entry<Key>*from = list.by_key, *const end = from + list.count;
+            if (number) from = std::upper_bound(from, end, parts.parts[number - 1].last, up_to);
+            const Entry<Key>* const to = std::upper_bound(from, end, part.last, up_to);
+            insert_part(from, static_cast<std::size_t>(to - from), part);
+        }
+    }
+
+    void end_parts(Parts& parts) {
+        for (typename Parts::Part& part : parts.parts) buckets_.settle(part.share);
+        for (const typename Parts::Part& part : parts.parts)
+            for (const Entry<Key>& entry : part.waiting)
+                buckets_.place(entry.key, entry.value, buckets_.directory().find(entry.key));
+        if (parts.count) buckets_.sweep(parts.newest, parts.count);
+    }
+
     // Compares all keys first, so that only the positions in the intervals are prefetched.
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count, Matches& matches,
@@ -200,6 +261,26 @@ class BucketTree {
 
   private:
     static constexpr unsigned kLeavesAhead = 4;
+
+    void insert_part(const Entry<Key>* entries, std::size_t count, typename Parts::Part& part) {
+        GroupInserts hints[2];
+        const auto prefetch_at = [&](std::size_t at, GroupInserts& to) {
+            if (at < count) prefetch_inserts(entries + at, std::min(kGroup, count - at), to);
+            to.version = part.share.splits;
+        };
+        prefetch_at(0, hints[0]);
+        for (std::size_t at = 0, turn = 0; at < count; at += kGroup, turn ^= 1) {
+            prefetch_at(at + kGroup, hints[turn ^ 1]);
+            for (std::size_t i = at; i < std::min(at + kGroup, count); ++i) {
+                const Entry<Key>& entry = entries[i];
+                const Slot slot = hints[turn].version == part.share.splits
+                                      ? hints[turn].slots[i - at]
+                                      : buckets_.directory().find(entry.key);
+                if (!buckets_.place_within(entry.key, entry.value, slot, part.share))
+                    part.waiting.push_back(entry);
+            }
+        }
+    }
 
     template <class KeyOf>
     void locate(std::size_t count, Slot* slots, KeyOf key_of) const {

@@ -37,6 +37,14 @@ concept PrefetchingIndex = requires(const I index, Key key, Interval<Key> interv
     index.prefetch_probe(interval);
 };
 
+// Entries in the order of their positions, and the same in key order.
+template <class Key>
+struct EntryList {
+    const Entry<Key>* entries;
+    const Entry<Key>* by_key;
+    std::size_t count;
+};
+
 // Inserts entries, given in the order of their positions. More than kGroup come in key order, too, and go in
 // as a batch (insert_batch) where the index can use that order; up to kGroup as a group (insert_group) where
 // the index overlaps their memory accesses.

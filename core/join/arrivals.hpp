@@ -20,11 +20,12 @@ class ArrivalReader {
     // Forgets what was read: the next batch begins.
     void start() { from_ = to_ = 0; }
 
-    // Reads arrivals [start, start + count) of the batch, unless they have been read, and more behind them
-    // if no filter keeps keys of a group. Returns where the first one stands in the arrays below.
-    std::size_t read(const Batch& batch, std::size_t start, std::size_t count) {
+    // Reads arrivals [start, start + count) of the batch, unless they have been read, and more behind them,
+    // up to `end`, if no filter keeps keys of a group. Returns where the first one stands in the arrays
+    // below.
+    std::size_t read(const Batch& batch, std::size_t start, std::size_t count, std::size_t end) {
         if (start < from_ || start + count > to_) {
-            if (filter_.empty()) count = std::max(count, std::min(kTogether, batch.size - start));
+            if (filter_.empty()) count = std::max(count, std::min(kTogether, end - start));
             encode(batch, start, count);
             any_null_ = std::memchr(nulls_.data(), 1, count) != nullptr;
             find_intervals(batch, start, count);

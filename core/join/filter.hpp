@@ -61,9 +61,12 @@ class CandidateFilter {
     }
 
     // Stores the keys of arrival i of the group at the next position of its side.
-    void keep(Side side, std::size_t i) {
+    void keep(Side side, std::size_t i) { keep(side, *this, i); }
+
+    // The same for a group that another filter of the same conditions has read.
+    void keep(Side side, const CandidateFilter& group, std::size_t i) {
         Key* row = stored_[static_cast<int>(side)].push(conjuncts_.size());
-        for (const TestedConjunct& conjunct : conjuncts_) *row++ = conjunct.keys[i];
+        for (const TestedConjunct& conjunct : group.conjuncts_) *row++ = conjunct.keys[i];
     }
 
     // Stores the keys of a position again, at the next one.

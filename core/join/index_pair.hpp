@@ -3,6 +3,7 @@
 // inlined.
 #pragma once
 
+#include "../workers.hpp"
 #include "batch.hpp"
 #include "filter.hpp"
 #include "ranges.hpp"
@@ -18,6 +19,13 @@ class IndexPair {
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
+    // The same in two steps for several workers, each of which has a group: all call insert_together, each
+    // with its number, then each probes. Groups are sorted, and follow each other in the order of arrival.
+    virtual void insert_together(const Group<Key>* groups, std::size_t worker, std::size_t workers,
+                                 Workers& pool) = 0;
+    virtual void probe(const Group<Key>& group, MatchList& matches) const = 0;
+    virtual void probe(const Group<Key>& group, MatchCount& matches) const = 0;
+    virtual void probe(const Group<Key>& group, FilteredList& matches) const = 0;
     // `by_key` are the same entries in key order; not read for up to kGroup.
     virtual void insert(int side, const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) = 0;
     // Appends the entries of a side to `out`, in any order, expired ones among them.
@@ -41,6 +49,34 @@ class IndexPairOf final : public IndexPair<Key> {
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
+    void insert_together(const Group<Key>* groups, std::size_t worker, std::size_t workers,
+                         Workers& pool) override {
+        const std::size_t entries[2] = {count_entries(groups, workers, 0), count_entries(groups, workers, 1)};
+        const Division division(entries, workers);
+        const int side = worker >= division.first;
+        const std::size_t part = side ? worker - division.first : worker;
+        if constexpr (requires { typename Index::Parts; }) {
+            const std::size_t parts = side ? workers - division.first : division.first;
+            if (part == 0) {
+                parts_[side].lists.clear();
+                for (std::size_t i = 0; i < workers; ++i)
+                    parts_[side].lists.push_back(
+                        {groups[i].entries[side], groups[i].by_key[side], groups[i].entry_count[side]});
+                index_[side].begin_parts(parts_[side], parts);
+            }
+            pool.meet();
+            index_[side].insert_part(parts_[side], part);
+            pool.meet();
+            if (part == 0) index_[side].end_parts(parts_[side]);
+        } else if (part == 0) {
+            insert_gathered(groups, workers, side);
+        }
+    }
+
+    void probe(const Group<Key>& group, MatchList& matches) const override { probe_both(group, matches); }
+    void probe(const Group<Key>& group, MatchCount& matches) const override { probe_both(group, matches); }
+    void probe(const Group<Key>& group, FilteredList& matches) const override { probe_both(group, matches); }
+
     void insert(int side, const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) override {
         insert_all(index_[side], entries, count, by_key);
     }
@@ -62,7 +98,12 @@ class IndexPairOf final : public IndexPair<Key> {
         index_[side].check(first, next);
     }
 
-    std::size_t bytes() const override { return sizeof *this + index_[0].bytes() + index_[1].bytes(); }
+    std::size_t bytes() const override {
+        std::size_t total = sizeof *this + index_[0].bytes() + index_[1].bytes();
+        for (const Gathered& each : gathered_)
+            total += each.entries.bytes() + each.by_key.bytes() + each.scratch.bytes();
+        return total;
+    }
 
   private:
     const Index& probed(int side) const { return index_[self_join_ ? 0 : side]; }
@@ -78,8 +119,43 @@ class IndexPairOf final : public IndexPair<Key> {
                 return run_prefetched(group, matches);
         for (int i = 0; i < 2; ++i)
             insert_all(index_[i], group.entries[i], group.entry_count[i], group.by_key[i]);
+        probe_both(group, matches);
+    }
+
+    template <class Matches>
+    void probe_both(const Group<Key>& group, Matches& matches) const {
         for (int i = 0; i < 2; ++i)
             probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);
+    }
+
+    // How many of the workers insert into the left index; the others insert into the right one. Each side
+    // that has entries has a worker.
+    struct Division {
+        Division(const std::size_t (&entries)[2], std::size_t workers) {
+            const std::size_t all = entries[0] + entries[1];
+            first = all ? (workers * entries[0] + all / 2) / all : workers;
+            first = std::clamp<std::size_t>(first, 1, workers - (entries[1] > 0));
+        }
+        std::size_t first;
+    };
+
+    static std::size_t count_entries(const Group<Key>* groups, std::size_t workers, int side) {
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < workers; ++i) count += groups[i].entry_count[side];
+        return count;
+    }
+
+    // Inserts the entries of all groups as those of one.
+    void insert_gathered(const Group<Key>* groups, std::size_t workers, int side) {
+        const std::size_t count = count_entries(groups, workers, side);
+        if (!count) return;
+        Gathered& gathered = gathered_[side];
+        gathered.entries.reserve(count);
+        std::size_t done = 0;
+        for (std::size_t i = 0; i < workers; done += groups[i++].entry_count[side])
+            std::copy_n(groups[i].entries[side], groups[i].entry_count[side], gathered.entries.data() + done);
+        sort_copy(gathered.entries.data(), count, gathered.by_key, gathered.scratch);
+        insert_all(index_[side], gathered.entries.data(), count, gathered.by_key.data());
     }
 
     // Prefetches the memory of the whole group in both indexes before any of it is used.
@@ -115,8 +191,19 @@ class IndexPairOf final : public IndexPair<Key> {
         task.found_to = matches.size();
     }
 
+    struct Gathered {
+        Buffer<Entry<Key>> entries, by_key, scratch;
+    };
+    struct NoParts {};
+    template <class I>
+    static auto parts_of(int) -> typename I::Parts;
+    template <class I>
+    static NoParts parts_of(...);
+
     bool self_join_;
-    Index index_[2];  // a self-join uses the first only
+    Index index_[2];        // a self-join uses the first only
+    Gathered gathered_[2];  // where an index takes the entries of a side from one worker
+    [[no_unique_address]] decltype(parts_of<Index>(0)) parts_[2];
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

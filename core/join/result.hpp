@@ -6,30 +6,46 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
+// Where pairs are written: behind those of a result, or where room was left for them.
+struct PairRoom {
+    PairRoom(std::int64_t* left, std::int64_t* right, std::size_t room, std::uint64_t before)
+        : left(left), right(right), room(room), before(before) {}
+
+    // All that a result has reserved.
+    explicit PairRoom(const Pairs& pairs)
+        : PairRoom(pairs.left() + pairs.size(), pairs.right() + pairs.size(), pairs.room(), pairs.size()) {}
+
+    std::int64_t* left;
+    std::int64_t* right;
+    std::size_t room;
+    std::uint64_t before;  // pairs of the result that come before
+    std::size_t size = 0;  // written
+
+    std::size_t left_over() const { return room - size; }
+};
+
 class ResultWriter {
   public:
     explicit ResultWriter(bool sorted) : sorted_(sorted) {}
 
-    // Appends the matches of all tasks to `pairs`, or only counts them if it is null. Tasks stand in the
-    // order of their arrivals; an arrival has several tasks if it probes for several intervals, or can be
-    // either side of a pair (self-joins). With `ends`, ends[i] becomes the number of pairs up to arrival i.
+    // Writes the matches of all tasks, for which there is room, or only counts them if `out` is null. Tasks
+    // stand in the order of their arrivals; an arrival has several tasks if it probes for several intervals,
+    // or can be either side of a pair (self-joins). With `ends`, ends[i] becomes the number of pairs up to
+    // arrival i.
     template <class Key>
     std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places,
-                        FoundPositions& matches, Pairs* pairs, std::uint64_t* ends = nullptr,
+                        FoundPositions& matches, PairRoom* out, std::uint64_t* ends = nullptr,
                         std::size_t arrivals = 0) {
         std::uint64_t total = 0;
         std::size_t ended = 0;
         const auto end_until = [&](std::size_t arrival) {
-            for (; ends && ended < arrival; ++ended) ends[ended] = pairs->size();
+            for (; ends && ended < arrival; ++ended) ends[ended] = out->before + out->size;
         };
         if (matches.size() == 0) {
             end_until(arrivals);
             return 0;
         }
-        if (pairs) {
-            pairs->reserve(matches.size() + kFew);
-            matches.pad(std::max(kFew, kBlock));
-        }
+        if (out) matches.pad(std::max(kFew, kBlock));
         for (std::size_t i = 0; i < count;) {
             if (i + kAhead < count) {
                 const std::uint32_t* next = matches.data() + tasks[i + kAhead].found_from;
@@ -40,8 +56,8 @@ class ResultWriter {
             const Place& place = places[tasks[i].arrival];
             std::size_t end = i + 1;
             while (end < count && tasks[end].arrival == tasks[i].arrival) ++end;
-            total += end == i + 1 ? write_one(tasks[i], place, matches, pairs)
-                                  : write_several(tasks + i, tasks + end, place, matches, pairs);
+            total += end == i + 1 ? write_one(tasks[i], place, matches, out)
+                                  : write_several(tasks + i, tasks + end, place, matches, out);
             i = end;
         }
         end_until(arrivals);
@@ -54,16 +70,17 @@ class ResultWriter {
     static constexpr std::size_t kAhead = 16;  // tasks whose matches are prefetched
 
     template <class Key>
-    std::size_t write_one(const Task<Key>& task, const Place& place, FoundPositions& matches, Pairs* pairs) {
+    std::size_t write_one(const Task<Key>& task, const Place& place, FoundPositions& matches, PairRoom* out) {
         std::uint32_t* found = matches.data() + task.found_from;
         const std::size_t count = task.found_to - task.found_from;
-        if (!pairs) return count;
-        std::int64_t* left = pairs->left() + pairs->size();
-        std::int64_t* right = pairs->right() + pairs->size();
+        if (!out) return count;
+        std::int64_t* left = out->left + out->size;
+        std::int64_t* right = out->right + out->size;
         std::int64_t* partners = task.partner_is_left ? left : right;
         std::int64_t* own = task.partner_is_left ? right : left;
-        pairs->add(count);
-        if (count <= kFew) {
+        const bool few = count <= kFew && out->left_over() >= kFew;  // the next pairs overwrite the rest
+        out->size += count;
+        if (few) {
             write_few(found, count, sorted_, place.first, partners);
             fill_few(static_cast<std::int64_t>(place.position), own);
             return count;
@@ -82,7 +99,7 @@ class ResultWriter {
     // A self-join's partner that was found in both ways counts once, as the left tuple.
     template <class Key>
     std::size_t write_several(const Task<Key>* task, const Task<Key>* end, const Place& place,
-                              FoundPositions& matches, Pairs* pairs) {
+                              FoundPositions& matches, PairRoom* out) {
         std::size_t count = 0;
         for (; task != end; ++task) {
             mixed_.reserve(count + task->found_to - task->found_from, count);
@@ -94,16 +111,14 @@ class ResultWriter {
         for (std::size_t i = 0; i < count; ++i) {
             if (i + 1 < count && mixed_[i] >> 1 == mixed_[i + 1] >> 1)
                 continue;  // the next one is the left one
-            if (pairs) {
+            if (out) {
                 const unsigned own = mixed_[i] & 1;
-                const std::size_t at = pairs->size() + written;
-                (own ? pairs->right() : pairs->left())[at] = static_cast<std::int64_t>(place.position);
-                (own ? pairs->left() : pairs->right())[at] =
+                (own ? out->right : out->left)[out->size] = static_cast<std::int64_t>(place.position);
+                (own ? out->left : out->right)[out->size++] =
                     static_cast<std::int64_t>(place.first + (mixed_[i] >> 1));
             }
             ++written;
         }
-        if (pairs) pairs->add(written);
         return written;
     }
 

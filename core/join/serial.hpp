@@ -1,16 +1,13 @@
-// The serial join. Arrivals go through it in groups: admit them (positions, visible ranges, probe intervals),
-// insert all, probe for all with the visible range as filter, test the conditions that are not indexed, write
+// The join. Arrivals go through it in groups: admit them (positions, visible ranges, probe intervals), insert
+// all, probe for all with the visible range as filter, test the conditions that are not indexed, write
 // results, expire. A group of one is the join tuple by tuple; up to kGroup the index overlaps the memory
-// accesses of the group; a larger group is a sorted batch (batch.hpp). Beside the index and the results an
-// arrival costs 5-15 ns.
+// accesses of the group; a larger group is a sorted batch (batch.hpp), which several workers may share
+// (phased.hpp). Beside the index and the results an arrival costs 5-15 ns.
 #pragma once
 
-#include "arrivals.hpp"
-#include "batch.hpp"
 #include "chooser.hpp"
-#include "filter.hpp"
-#include "index_pair.hpp"
-#include "result.hpp"
+#include "lane.hpp"
+#include "phased.hpp"
 #include "validate.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -23,30 +20,33 @@ class SerialJoin final : public Engine {
     SerialJoin(const JoinSpec& spec, Make make)
         : spec_(spec),
           make_(make),
-          filter_(spec),
-          reader_(spec, filter_),
           window_(spec),
+          lanes_(spec_),
+          lane_(lanes_[0]),
+          filter_(lane_.filter),
           indexes_(make_of(spec.automatic ? Chooser::kFirst : spec.index)),
-          group_(spec.self_join, reader_.width()),
-          filtered_(filter_),
           ranges_(spec.self_join),
-          writer_(spec.sorted),
           plain_(spec.window.kind == WindowKind::rows && !spec.self_join && !spec.finals[0] &&
-                 !spec.finals[1] && filter_.empty() && reader_.width() == 1) {}
+                 !spec.finals[1] && filter_.empty() && lane_.reader.width() == 1) {
+        set_workers(spec.workers);
+    }
 
     std::uint64_t push(const Batch& batch, Pairs* pairs) override {
         if (!pairs) require_no_finals();
-        // Candidates that are tested, or may be found twice, are listed even to be counted.
-        const bool listed = pairs || !filter_.empty() || spec_.self_join;
+        const bool listed = lane_.listed(pairs);
         if (pairs) pairs->reserve(expected(batch.size));
-        return join(batch, listed, [&](std::size_t, std::size_t count) {
-            return listed ? find_listed(count, pairs) : find_counted(count);
+        return join(batch, listed, [&](std::size_t start, std::size_t count) {
+            if (const std::size_t workers = lanes_.prepare(count); workers > 1)
+                return find_together(batch, start, count, workers, pairs);
+            admit(batch, start, count);
+            return find(count, pairs);
         });
     }
 
     std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
         require_no_finals();
         const std::uint64_t found = join(batch, !filter_.empty(), [&](std::size_t start, std::size_t count) {
+            admit(batch, start, count);
             return find_ranges(start, count, result);
         });
         ranges_.report_dropped(result);
@@ -117,9 +117,8 @@ class SerialJoin final : public Engine {
         if (stats.has_watermark)
             stats.watermark = static_cast<std::int64_t>(std::min<__int128>(watermark, Limits::max()));
         stats.latest = window_.latest();
-        stats.memory_bytes = sizeof *this + indexes_->bytes() + window_.bytes() + filter_.bytes() +
-                             reader_.bytes() + group_.bytes() + list_.bytes() + filtered_.bytes() +
-                             ranges_.bytes() + ends_.bytes() + writer_.bytes();
+        stats.memory_bytes = sizeof *this + indexes_->bytes() + window_.bytes() + lanes_.bytes() +
+                             ranges_.bytes() + ends_.bytes();
         return stats;
     }
 
@@ -127,6 +126,10 @@ class SerialJoin final : public Engine {
         if (!spec_.automatic) return {spec_.index, "it was asked for", 0};
         return {chooser_.kind(), chooser_.why(), chooser_.changes()};
     }
+
+    Strategy strategy() const override { return Strategy::phases; }
+
+    void set_workers(std::uint32_t workers) override { lanes_.want(workers); }
 
     void check() override {
         if (broken_) throw BrokenJoin();
@@ -148,8 +151,8 @@ class SerialJoin final : public Engine {
             throw std::logic_error("a join that reports final tuples must list its pairs");
     }
 
-    // Takes a batch through the join, a group at a time; find(start, count) finds the matches of a group,
-    // which are listed or only counted.
+    // Takes a batch through the join, a group at a time; find(start, count) admits a group and finds its
+    // matches, which are listed or only counted.
     template <class Find>
     std::uint64_t join(const Batch& batch, bool listed, Find find) {
         if (broken_) throw BrokenJoin();
@@ -157,12 +160,11 @@ class SerialJoin final : public Engine {
         broken_ = true;  // until the batch is done: memory may run out in the middle of it
         late_.clear();
         finals_.clear();
-        reader_.start();
+        lanes_.start();
         std::uint64_t found = 0;
         used_ = 0;
         for (std::size_t start = 0; start < batch.size;) {
             const std::size_t count = std::min(group_size(), batch.size - start);
-            admit(batch, start, count);
             const std::uint64_t matches = find(start, count);
             found += matches;
             used_ = std::max(used_, count + (listed ? matches : 0));
@@ -250,13 +252,9 @@ class SerialJoin final : public Engine {
             }
         }
         if (!fell(used_, used_peak_) && !emptied) return;
-        group_ = GroupBuffer<Key>(spec_.self_join, reader_.width());
-        list_.free();
-        filtered_.free();
+        lanes_.free();
         ranges_.free();
-        reader_.free();
         ends_ = {};
-        writer_ = ResultWriter(spec_.sorted);
         late_.shrink_to_fit();
         final_arrivals_.shrink_to_fit();
         for (std::vector<std::uint64_t>& each : renumbered_) each.shrink_to_fit();
@@ -338,46 +336,55 @@ class SerialJoin final : public Engine {
                window_.first(Side::right);
     }
 
-    std::uint64_t find_counted(std::size_t count) {
-        counter_.clear();
-        indexes_->join(group(count), counter_);
-        return counter_.size();
+    std::uint64_t find(std::size_t count, Pairs* pairs) {
+        const Group<Key> group = lane_.group(count, plain_);
+        const bool listed = lane_.listed(pairs);
+        const std::size_t found =
+            lane_.collect(listed, [&](auto& matches) { indexes_->join(group, matches); });
+        if (!listed) return found;
+        if (window_.finals().empty()) return lane_.append(lane_.found(), pairs);
+        ends_.reserve(count);
+        const std::uint64_t written = lane_.append(lane_.found(), pairs, ends_.data(), count);
+        note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
+        return written;
     }
 
-    std::uint64_t find_listed(std::size_t count, Pairs* pairs) {
-        FoundPositions& found = filter_.empty() ? static_cast<FoundPositions&>(list_) : filtered_;
-        found.clear();
-        if (filter_.empty()) indexes_->join(group(count), list_);
-        else indexes_->join(group(count), filtered_);
-        if (window_.finals().empty()) return write(found, pairs);
+    // The same by several workers, with admission, which they do, too, where it is plain.
+    std::uint64_t find_together(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
+                                Pairs* pairs) {
+        const auto admit_all = [&] {
+            for (std::size_t i = 0; i < workers; ++i) {
+                const Slice slice(count, i, workers);
+                admit(batch, start + slice.from, slice.to - slice.from, lanes_[i], slice.from,
+                      start + slice.to);
+            }
+        };
+        Phases<Key> phases(lanes_, workers, *indexes_, count, pairs);
+        if (plain_ && batch.store) phases.admit_plain(batch, start, window_, admit_all);
+        else admit_all();
+        if (window_.finals().empty()) return phases.run(nullptr);
         ends_.reserve(count);
-        const std::uint64_t written = write(found, pairs, ends_.data(), count);
+        const std::uint64_t written = phases.run(ends_.data());
         note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
         return written;
     }
 
     std::uint64_t find_ranges(std::size_t start, std::size_t count, RangeResult& result) {
-        ranges_.start(group_.tasks(), group_.task_count(), group_.places(), count, result);
-        FoundPositions& found = filter_.empty() ? static_cast<FoundPositions&>(ranges_) : filtered_;
+        const Place* const places = lane_.buffer.places();
+        ranges_.start(lane_.buffer.tasks(), lane_.buffer.task_count(), places, count, result);
+        FoundPositions& found = filter_.empty() ? static_cast<FoundPositions&>(ranges_) : lane_.filtered();
         found.clear();
-        if (filter_.empty()) indexes_->join(group(count), ranges_);
-        else indexes_->join(group(count), filtered_);
+        const Group<Key> group = lane_.group(count, plain_);
+        if (filter_.empty()) indexes_->join(group, ranges_);
+        else indexes_->join(group, lane_.filtered());
         ends_.reserve(count);
-        const std::uint64_t listed = write(found, &result.pairs, ends_.data(), count);
+        const std::uint64_t listed = lane_.append(found, &result.pairs, ends_.data(), count);
         for (std::size_t i = 0; i < count; ++i) {
             result.arrival.resize(ends_[i], static_cast<std::int64_t>(start + i));
-            result.positions.push_back(static_cast<std::int64_t>(group_.places()[i].position));
+            result.positions.push_back(static_cast<std::int64_t>(places[i].position));
         }
         return listed + ranges_.write(start);
     }
-
-    std::uint64_t write(FoundPositions& found, Pairs* pairs, std::uint64_t* ends = nullptr,
-                        std::size_t arrivals = 0) {
-        return writer_.write(group_.tasks(), group_.task_count(), group_.places(), found, pairs, ends,
-                             arrivals);
-    }
-
-    Group<Key> group(std::size_t count) { return group_.group(count, reader_.ascending(), plain_); }
 
     void forget() {
         indexes_->forget(low_bits(window_.first(Side::left)), low_bits(window_.first(Side::right)));
@@ -406,13 +413,21 @@ class SerialJoin final : public Engine {
         forget();
     }
 
-    // Gives every arrival its place and notes what it inserts and what it probes for.
     void admit(const Batch& batch, std::size_t start, std::size_t count) {
-        group_.start(count);
-        const std::size_t at = reader_.read(batch, start, count);
-        if (plain_ && batch.store && !reader_.any_null()) {
-            window_.admit_rows(batch.sides + start, count, group_.places());
-            group_.add_plain(batch.sides + start, reader_.keys() + at, reader_.intervals(at), count);
+        admit(batch, start, count, lane_, 0, batch.size);
+    }
+
+    // Gives every arrival its place and notes in a lane what it inserts and what it probes for. `before`
+    // arrivals of the group are in other lanes; those up to `end` may be read with them.
+    void admit(const Batch& batch, std::size_t start, std::size_t count, Lane<Key>& lane, std::size_t before,
+               std::size_t end) {
+        GroupBuffer<Key>& group = lane.buffer;
+        const ArrivalReader<Key>& reader = lane.reader;
+        group.start(count);
+        const std::size_t at = lane.reader.read(batch, start, count, end);
+        if (plain_ && batch.store && !reader.any_null()) {
+            window_.admit_rows(batch.sides + start, count, group.places());
+            group.add_plain(batch.sides + start, reader.keys() + at, reader.intervals(at), count);
             return;
         }
         const bool event = spec_.window.kind == WindowKind::event;
@@ -427,38 +442,38 @@ class SerialJoin final : public Engine {
                 time = batch.times[row];
                 if (event && timed && window_.refuse(side, time)) {
                     late_.push_back(static_cast<std::uint32_t>(row));
-                    group_.places()[i] = {};
+                    group.places()[i] = {};
                     continue;
                 }
             }
-            const bool null = reader_.nulls()[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
+            const bool null = reader.nulls()[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
             const Place place = window_.admit(side, time, {timed, null, batch.store});
-            group_.places()[i] = place;
-            if (!window_.finals().empty()) end_finals(i);
-            if (placed && !filter_.empty()) filter_.keep(side, i);
+            group.places()[i] = place;
+            if (!window_.finals().empty()) end_finals(static_cast<std::uint32_t>(before + i));
+            if (placed && !filter_.empty()) filter_.keep(side, lane.filter, i);
             if (null) continue;
-            if (batch.store) group_.add_entry(static_cast<int>(side), reader_.keys()[at + i], place.position);
+            if (batch.store) group.add_entry(static_cast<int>(side), reader.keys()[at + i], place.position);
             if (place.first == place.last) continue;
-            group_.add_tasks(reader_.intervals(at + i), i, spec_.self_join || side == Side::right);
-            if (spec_.self_join && !reader_.symmetric(at + i, i))
-                group_.add_tasks(reader_.right_intervals(at + i), i, false);
+            group.add_tasks(reader.intervals(at + i), i, spec_.self_join || side == Side::right);
+            if (spec_.self_join && !reader.symmetric(at + i, i))
+                group.add_tasks(reader.right_intervals(at + i), i, false);
         }
     }
 
     // Stores tuples of a snapshot: they get their positions and probe for nothing.
     void store(Side side, const Stored& stored, std::size_t start, std::size_t count) {
-        reader_.encode(stored.tuples, start, count);
+        lane_.reader.encode(stored.tuples, start, count);
         std::vector<Entry<Key>> entries;
         entries.reserve(count);
         const bool times = spec_.window.kind != WindowKind::rows;
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t row = start + i;
             const bool timed = times && !(stored.tuples.null_times && stored.tuples.null_times[row]);
-            const bool unseen = reader_.nulls()[i] || stored.unseen[row] || (times && !timed);
+            const bool unseen = lane_.reader.nulls()[i] || stored.unseen[row] || (times && !timed);
             const std::uint64_t position = window_.next(side);
             const bool met = window_.store(side, times ? stored.tuples.times[row] : 0, timed, unseen);
             if (!filter_.empty()) filter_.keep(side, i);
-            if (met) entries.push_back({reader_.keys()[i], low_bits(position)});
+            if (met) entries.push_back({lane_.reader.keys()[i], low_bits(position)});
         }
         insert(*indexes_, side, entries.data(), entries.size());
     }
@@ -466,9 +481,10 @@ class SerialJoin final : public Engine {
     JoinSpec spec_;
     Make make_;
     Chooser chooser_;
-    CandidateFilter filter_;
-    ArrivalReader<Key> reader_;
     Window window_;
+    Lanes<Key> lanes_;
+    Lane<Key>& lane_;          // the first one
+    CandidateFilter& filter_;  // its filter, which stores the keys
     std::unique_ptr<IndexPair<Key>> indexes_;
     std::uint64_t matches_ = 0;
     bool broken_ = false;
@@ -480,15 +496,9 @@ class SerialJoin final : public Engine {
     std::vector<std::uint64_t> renumbered_[2];
     Finals finals_;
 
-    // The current group.
-    GroupBuffer<Key> group_;
     Buffer<std::uint64_t> ends_;                 // pairs up to each arrival, where tuples became final
     std::vector<std::uint32_t> final_arrivals_;  // the arrival with which each of window_.finals() became so
-    MatchList list_;
-    FilteredList filtered_;
-    MatchCount counter_;
     MatchRanges ranges_;
-    ResultWriter writer_;
     bool plain_;  // whether arrivals can be admitted all at once
 
     // What shrink() goes by: tuples in the windows, and the largest group of a push with its matches.

@@ -49,9 +49,11 @@ class BoundJoin:
         The join and the types of its columns.
     outcome : NativeOutcome
         What its join type makes of matches; goes on from one engine to the next.
+    workers : int
+        Threads that share the work of a batch.
     """
 
-    def __init__(self, bound: BoundSpec, outcome: _core.NativeOutcome) -> None:
+    def __init__(self, bound: BoundSpec, outcome: _core.NativeOutcome, workers: int = 1) -> None:
         self.bound = bound
         self.plan: Plan = plan(bound)
         self._readable: dict[int, tuple[RowStore, list[tuple[int, int]]]] = {}  # by side
@@ -70,6 +72,7 @@ class BoundJoin:
             banded=self.plan.banded,
             outcome=outcome,
             hashed=bool(self.hashed),
+            workers=workers,
         )
 
     def read(self, sides: Sides, tables: dict[int, pa.Table], parts: Parts | None = None) -> Columns:

@@ -5,6 +5,7 @@ An index decides speed, never results. ``docs/indexes.md`` says what each of the
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,18 @@ PARAMETERS = {
     name: tuple(Parameter(*each) for each in parameters) for name, parameters in _core.indexes().items()
 }
 
+# How several workers share a join, with the numbers that they take (docs/concurrency.md).
+STRATEGIES = {
+    "auto": (),
+    "phases": (),
+    "shared-index": (
+        Parameter("task_size", 8, 1, 2**16, "arrivals that a worker takes at a time"),
+        Parameter("blocking_merge", 0, 0, 1, "1: all workers wait while the index is merged"),
+    ),
+    "round-robin": (),
+    "subwindows": (),
+}
+
 _FORM = re.compile(r"([a-z-]+)\s*(?:\((.*)\))?", re.DOTALL)
 
 
@@ -48,30 +61,45 @@ def parse_index(text: str) -> tuple[str, dict[str, int | float]]:
     >>> parse_index("pim-tree(merge_ratio=0.0625, insertion_depth=3)")
     ('pim-tree', {'merge_ratio': 0.0625, 'insertion_depth': 3})
     """
-    names = [*PARAMETERS, "auto"]
+    return _parse("index", text, {**PARAMETERS, "auto": ()})
+
+
+def parse_strategy(text: str) -> tuple[str, dict[str, int | float]]:
+    """The name of a strategy of several workers and the parameters given with it.
+
+    Examples
+    --------
+    >>> parse_strategy("shared-index(task_size=4)")
+    ('shared-index', {'task_size': 4})
+    """
+    return _parse("strategy", text, STRATEGIES)
+
+
+def _parse(
+    what: str, text: str, known: Mapping[str, tuple[Parameter, ...]]
+) -> tuple[str, dict[str, int | float]]:
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
-    if form is None or form[1] not in names:
-        raise SpecError(
-            f"index={text!r}; expected one of {', '.join(names)}{suggestion(str(text).split('(')[0], names)}"
-        )
+    if form is None or form[1] not in known:
+        meant = suggestion(str(text).split("(")[0], known)
+        raise SpecError(f"{what}={text!r}; expected one of {', '.join(known)}{meant}")
     name, given = form[1], form[2]
-    parameters = {parameter.name: parameter for parameter in PARAMETERS.get(name, ())}
+    parameters = {parameter.name: parameter for parameter in known[name]}
     options: dict[str, int | float] = {}
     for part in filter(None, (part.strip() for part in (given or "").split(","))):
         option, equals, value = (piece.strip() for piece in part.partition("="))
         if option not in parameters or not equals:
-            known = ", ".join(parameters) or "none"
             meant = suggestion(option, parameters)
             raise SpecError(
-                f"index={text!r}: {part!r} is not a parameter of {name}, which has {known}{meant}"
+                f"{what}={text!r}: {part!r} is not a parameter of {name}, which has "
+                f"{', '.join(parameters) or 'none'}{meant}"
             )
         if option in options:
-            raise SpecError(f"index={text!r}: {option} is given twice")
-        options[option] = _value(text, parameters[option], value)
+            raise SpecError(f"{what}={text!r}: {option} is given twice")
+        options[option] = _value(f"{what}={text!r}", parameters[option], value)
     return name, options
 
 
-def _value(text: str, parameter: Parameter, given: str) -> int | float:
+def _value(where: str, parameter: Parameter, given: str) -> int | float:
     try:
         value: Any = int(given) if parameter.whole else float(given)
     except ValueError:
@@ -79,7 +107,7 @@ def _value(text: str, parameter: Parameter, given: str) -> int | float:
     if not parameter.least <= value <= parameter.most:
         kind = "a whole number" if parameter.whole else "a number"
         raise SpecError(
-            f"index={text!r}: {parameter.name}={given}; expected {kind} from {parameter.least} to "
+            f"{where}: {parameter.name}={given}; expected {kind} from {parameter.least} to "
             f"{parameter.most}: {parameter.about}"
         )
     return value  # type: ignore[no-any-return]

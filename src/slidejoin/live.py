@@ -42,6 +42,7 @@ class LiveJoin:
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
         self._only = spec.join_type.only
+        self.workers = spec.workers
         self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if self._only is None else self._only)
         self._output: pa.Schema | None = None
         self._empty: pa.Table | None = None
@@ -344,7 +345,7 @@ class LiveJoin:
         bound = self._bound(left, right, unit)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
-        engine = BoundJoin(bound, self.outcome)
+        engine = BoundJoin(bound, self.outcome, self.workers)
         if self.engine is not None:
             ticks = 1 if bound.time is None or present is None else bound.time.ticks_in(present)
             unseen = [self.unseen(side, *positions) for side, positions in enumerate(self.positions)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from slidejoin import _core, isa
-from slidejoin.index import parse_index
+from slidejoin.index import parse_index, parse_strategy
 
 # An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("beyond", offset) the same of floats
 # without the sum itself, ("step", n) places in the order of keys.
@@ -26,6 +26,8 @@ def native_join(
     banded: str = "conjunct",
     outcome: _core.NativeOutcome | None = None,
     hashed: bool = False,
+    workers: int = 1,
+    strategy: str = "auto",
 ) -> _core.NativeJoin:
     """Make a join of the core on the current instruction set.
 
@@ -43,8 +45,11 @@ def native_join(
     outcome, hashed
         What a join type makes of the matches; whether some keys are hashes, so that matches are candidates
         until their values are compared.
+    workers, strategy
+        Threads, and how they share the work.
     """
     name, options = parse_index(index)
+    strategy_name, numbers = parse_strategy(strategy)
     return _core.NativeJoin(
         on=_conjuncts(on),
         index=name,
@@ -57,6 +62,10 @@ def native_join(
         banded=banded,
         outcome=outcome,
         hashed=hashed,
+        workers=workers,
+        strategy=strategy_name,
+        task_size=int(numbers.get("task_size", 8)),
+        blocking_merge=bool(numbers.get("blocking_merge", 0)),
         **window,
     )
 

@@ -10,7 +10,7 @@ from slidejoin.arrays import column, same_length, sides_of, timestamps
 from slidejoin.errors import OrderError, SchemaError
 from slidejoin.native import native_join
 from slidejoin.ranges import Ranges
-from slidejoin.spec import Number, NumericSpec, numeric_spec
+from slidejoin.spec import Number, NumericSpec, check_workers, numeric_spec
 from slidejoin.window import Window
 
 _ndarray = np.ndarray  # looked up once: a push of one tuple takes about a microsecond
@@ -54,7 +54,8 @@ class NumericJoin:
         ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
-        Threads; 1 for now.
+        Threads that share the work of a push; can be changed at any time (:attr:`workers`). Worth it from
+        some hundred arrivals a push on. Decides speed, never results.
     self_join : bool
         One stream plays both sides. Sides are ignored; a tuple never meets itself, and a pair that matches
         both ways comes out once, the earlier tuple as the left one. Its counters are those of the left
@@ -62,6 +63,9 @@ class NumericJoin:
     group : int, optional
         At most how many arrivals go through the index together: 1 is tuple by tuple, up to 16 overlaps
         memory accesses, more sorts them. Decides speed, never results.
+    strategy : str
+        How several workers share the work: ``auto``, ``phases``, ``shared-index``, ``round-robin`` or
+        ``subwindows`` (docs/concurrency.md). Decides speed, never results.
 
     Notes
     -----
@@ -91,8 +95,9 @@ class NumericJoin:
         self_join: bool = False,
         *,
         group: int | None = None,
+        strategy: str = "auto",
     ) -> None:
-        spec = numeric_spec(window, lower, upper, key, index, workers, self_join, group)
+        spec = numeric_spec(window, lower, upper, key, index, workers, self_join, group, strategy)
         self._spec = spec
         self._native = native_join(
             [(spec.key.name, [(("sum", spec.lower), ("sum", spec.upper))])],
@@ -100,7 +105,10 @@ class NumericJoin:
             index=spec.index,
             self_join=spec.self_join,
             group=spec.group,
+            workers=spec.workers,
+            strategy=spec.strategy,
         )
+        self._workers = spec.workers
         # Results that an interrupt kept from being returned.
         self._owed_pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._owed_counts: list[int] = []
@@ -118,11 +126,27 @@ class NumericJoin:
         name, _, _ = self._native.index()
         return name
 
+    @property
+    def workers(self) -> int:
+        """Threads that share the work of a push. Can be set while another thread is in a push."""
+        return self._workers
+
+    @workers.setter
+    def workers(self, workers: int) -> None:
+        self._workers = check_workers(workers)
+        self._native.set_workers(self._workers)
+
+    @property
+    def strategy(self) -> str:
+        """How several workers share the work: as was asked for, or what ``auto`` has chosen."""
+        return self._native.strategy()
+
     def __repr__(self) -> str:
         spec = self._spec
         return (
             f"NumericJoin(window={spec.window}, lower={spec.lower}, upper={spec.upper}, "
-            f"key={spec.key.name!r}, index={spec.index!r}, self_join={spec.self_join}, group={spec.group})"
+            f"key={spec.key.name!r}, index={spec.index!r}, workers={self._workers}, "
+            f"self_join={spec.self_join}, group={spec.group})"
         )
 
     def push(

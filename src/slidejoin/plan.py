@@ -93,6 +93,7 @@ def explain(
     in_use: tuple[str, str, int] | None = None,
     closed: str = "",
     sources: Sequence[tuple[str, str]] = (),
+    shared: tuple[int, str] | None = None,
 ) -> Explanation:
     """Say what a join does and how, as far as its columns are known."""
     lines = [("join", f"{spec.how}{', self-join' if spec.self_join else ''} on {spec.on!r}")]
@@ -115,6 +116,8 @@ def explain(
         if spec.window.has_watermark and not by_time:
             others += time
         lines += [("filtered", f"as candidates are found: {condition}") for condition in others]
+    if shared and shared[0] > 1:
+        lines.append(("workers", f"{shared[0]}, which share large batches: {shared[1]}"))
     lines.append(("window", spec.window.describe()))
     lines.append(("state", spec.window.describe_state(spec.self_join)))
     lines.append(

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from slidejoin import window as windows
 from slidejoin.errors import SpecError, suggestion
-from slidejoin.index import check_index
+from slidejoin.index import check_index, parse_strategy
 from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
 from slidejoin.predicate import Predicate, example
 from slidejoin.window import Window, is_whole, rows
@@ -33,6 +33,9 @@ SUFFIXES = ("", "_right")
 
 # The most live tuples of one side that the core can address.
 MAX_LIVE = 2**31 - 2**20
+
+# The most threads of one join.
+MAX_WORKERS = 256
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,8 @@ class NumericSpec:
     index: str
     self_join: bool
     group: int
+    workers: int = 1
+    strategy: str = "auto"
 
 
 def join_spec(
@@ -154,8 +159,7 @@ def join_spec(
     check_index(index)
     if order not in ORDERS:
         raise SpecError(f"order={order!r}; expected one of {', '.join(ORDERS)}{suggestion(order, ORDERS)}")
-    if not is_whole(workers) or workers != 1:
-        raise SpecError(f"workers={workers!r}; WindowJoin runs on one thread for now, use workers=1")
+    threads = check_workers(workers)
     _check_flag(self_join)
     if self_join:
         _check_self_join(checked)
@@ -171,7 +175,7 @@ def join_spec(
                 f"use time={checked.time[0]!r}"
             )
     return JoinSpec(
-        on, checked, type_.name, index, int(workers), order, _check_suffixes(suffixes), bool(self_join)
+        on, checked, type_.name, index, threads, order, _check_suffixes(suffixes), bool(self_join)
     )
 
 
@@ -208,6 +212,7 @@ def numeric_spec(
     workers: int,
     self_join: bool,
     group: int | None,
+    strategy: str = "auto",
 ) -> NumericSpec:
     """Check the arguments of a NumericJoin and normalize them."""
     dtype = check_key(key)
@@ -220,8 +225,7 @@ def numeric_spec(
     if self_join:
         _check_self_join(checked)
     low, high = check_bounds(lower, upper, dtype)
-    if not is_whole(workers) or workers != 1:
-        raise SpecError(f"workers={workers!r}; NumericJoin runs on one thread, use workers=1")
+    parse_strategy(strategy)
     return NumericSpec(
         window=checked,
         lower=low,
@@ -230,7 +234,16 @@ def numeric_spec(
         index=check_index(index),
         self_join=bool(self_join),
         group=check_group(group),
+        workers=check_workers(workers),
+        strategy=strategy,
     )
+
+
+def check_workers(workers: int) -> int:
+    """A number of threads; more than the core can use are as many as it can."""
+    if not is_whole(workers) or workers < 1:
+        raise SpecError(f"workers={workers!r}; expected a whole number of threads, 1 at least")
+    return min(int(workers), MAX_WORKERS)
 
 
 def check_key(key: DTypeLike) -> np.dtype[Any]:

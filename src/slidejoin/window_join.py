@@ -20,7 +20,7 @@ from slidejoin.predicate import Predicate
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.spec import join_spec
+from slidejoin.spec import check_workers, join_spec
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window
 
@@ -50,7 +50,8 @@ class WindowJoin(SavedJoin):
         ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
-        Threads; 1 for now.
+        Threads that share the work of a push; can be changed at any time (:attr:`workers`). Worth it from
+        some hundred rows a push on. Decides speed, never results.
     order : str
         ``"arrival"``: results of an earlier arrival come first. ``"full"``: those of one arrival also by the
         partner's position, which is the same for every index. ``"none"``: no promise.
@@ -197,6 +198,18 @@ class WindowJoin(SavedJoin):
         engine = self._live.engine
         return engine.native.index()[0] if engine else None
 
+    @property
+    def workers(self) -> int:
+        """Threads that share the work of a push. Can be set while another thread is in a push."""
+        return self._live.workers
+
+    @workers.setter
+    def workers(self, workers: int) -> None:
+        live = self._live
+        live.workers = check_workers(workers)
+        if live.engine is not None:
+            live.engine.native.set_workers(live.workers)
+
     def explain(self) -> Explanation:
         """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
         return self._told(self._explain, open_only=False)
@@ -332,6 +345,7 @@ class WindowJoin(SavedJoin):
             engine.native.index() if engine else None,
             self._live.ended,
             waiting,
+            (self._live.workers, engine.native.strategy()) if engine else None,
         )
 
     def _close(self) -> None:

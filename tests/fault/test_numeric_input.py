@@ -36,7 +36,7 @@ NOW = np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:05"], "datetime64[s]")
         ({"key": "nonsense"}, "is not a NumPy type"),
         ({"key": np.float16}, "cannot be joined"),
         ({"index": "hash"}, "expected one of nested-loop, b-tree, b-chain"),
-        ({"workers": 2}, "workers=2"),
+        ({"workers": 0}, "workers=0"),
         ({"group": 0}, "group=0"),
         ({"group": 2.5}, "group=2.5"),
         ({"group": 2**21}, "expected a number from 1"),
