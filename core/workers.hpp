@@ -18,6 +18,16 @@
 #include <utility>
 #include <vector>
 
+// Stress tests delay threads at random where they meet.
+#if defined(SLIDEJOIN_STRESS)
+namespace slidejoin {
+void stress();
+}
+#define SLIDEJOIN_YIELD(point) ::slidejoin::stress()
+#elif !defined(SLIDEJOIN_YIELD)
+#define SLIDEJOIN_YIELD(point)
+#endif
+
 namespace slidejoin {
 
 // Part number `part` of `parts` of the numbers below `size`; all parts are about equally long.
@@ -122,6 +132,7 @@ class Workers {
         if (!state_) return;  // the caller works alone
         State& state = *state_;
         if (state.working <= 1) return;
+        SLIDEJOIN_YIELD(before a meeting);
         const std::uint32_t round = state.round.load(std::memory_order_acquire);
         if (failed()) throw Ended();
         if (state.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == state.working) {
@@ -132,6 +143,7 @@ class Workers {
             await_change(state.round, round);
             if (failed()) throw Ended();
         }
+        SLIDEJOIN_YIELD(after a meeting);
     }
 
     // Whether one of those that work has failed.

@@ -1,0 +1,252 @@
+// Several threads: the pool of workers, and joins that share their batches among them, which must give the
+// pairs of one thread in the same order. Run under ThreadSanitizer, too.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "../engine.hpp"
+#include "../workers.hpp"
+#include "testing.hpp"
+
+using namespace slidejoin;
+
+#if defined(SLIDEJOIN_STRESS)
+void slidejoin::stress() {
+    thread_local std::minstd_rand random(std::random_device{}());
+    switch (random() % 8) {
+        case 0:
+            return std::this_thread::yield();
+        case 1:
+            return std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+        default:
+            return;
+    }
+}
+#endif
+
+TEST(all_workers_work_and_meet) {
+    Workers pool;
+    for (const std::size_t wanted : {1, 2, 5, 3, 8, 2}) {
+        const std::size_t workers = pool.prepare(wanted);
+        CHECK_EQUAL(workers, wanted);
+        for (int run = 0; run < 50; ++run) {
+            std::vector<int> written(workers), seen(workers);
+            pool.run(workers, [&](std::size_t worker) {
+                for (int round = 1; round <= 4; ++round) {
+                    written[worker] = round;
+                    pool.meet();
+                    for (const int each : written) seen[worker] += each == round;
+                    pool.meet();
+                }
+            });
+            for (const int each : seen) CHECK_EQUAL(each, static_cast<int>(4 * workers));
+        }
+    }
+}
+
+TEST(an_error_of_one_worker_ends_all) {
+    Workers pool;
+    const std::size_t workers = pool.prepare(6);
+    for (std::size_t failing = 0; failing < workers; ++failing)
+        for (int round = 0; round < 3; ++round) {
+            std::atomic<int> passed{0};
+            bool thrown = false;
+            try {
+                pool.run(workers, [&](std::size_t worker) {
+                    for (int i = 0; i < 3; ++i) {
+                        if (worker == failing && i == round) throw std::runtime_error("no");
+                        pool.meet();
+                        ++passed;
+                    }
+                });
+            } catch (const std::runtime_error&) {
+                thrown = true;
+            }
+            CHECK(thrown);
+            CHECK(passed <= static_cast<int>(workers) * round);  // nobody passed a meeting without the one
+            std::atomic<int> done{0};
+            pool.run(workers, [&](std::size_t) {
+                pool.meet();
+                ++done;
+            });
+            CHECK_EQUAL(done.load(), static_cast<int>(workers));
+        }
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which does not follow a fork of a process with threads
+TEST(a_pool_that_a_fork_copied_starts_its_own_threads) {
+    Workers pool;
+    std::atomic<int> done{0};
+    pool.run(pool.prepare(4), [&](std::size_t) { ++done; });
+    const pid_t child = fork();
+    if (child == 0) {
+        std::atomic<int> here{0};
+        pool.run(pool.prepare(4), [&](std::size_t) {
+            pool.meet();
+            ++here;
+        });
+        pool.stop();
+        _exit(here == 4 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    pool.run(pool.prepare(4), [&](std::size_t) { ++done; });
+    CHECK_EQUAL(done.load(), 8);
+}
+#endif
+
+namespace {
+
+struct Input {
+    std::vector<std::uint8_t> sides;
+    std::vector<std::int32_t> keys, others;
+    std::vector<std::int64_t> times;
+    std::vector<std::uint8_t> nulls;  // as bool
+};
+
+enum class Shape { uniform, few, rising, falling, drifting, one_sided };
+constexpr Shape kShapes[] = {Shape::uniform, Shape::few,      Shape::rising,
+                             Shape::falling, Shape::drifting, Shape::one_sided};
+
+Input make_input(Shape shape, std::size_t count, std::uint64_t nulls_in, unsigned seed) {
+    testing::Random random(seed);
+    Input input;
+    std::int64_t time = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto number = static_cast<std::int32_t>(i);
+        const auto any = static_cast<std::int32_t>(testing::below(random, 100000));
+        input.sides.push_back(shape == Shape::one_sided ? testing::below(random, 50) == 0
+                                                        : testing::below(random, 2) == 0);
+        input.keys.push_back(shape == Shape::few        ? any % 3 * 1000
+                             : shape == Shape::rising   ? number
+                             : shape == Shape::falling  ? -number
+                             : shape == Shape::drifting ? 10 * number + any % 1000
+                                                        : any);
+        input.others.push_back(any % 7);
+        input.times.push_back(time += static_cast<std::int64_t>(testing::below(random, 3)));
+        input.nulls.push_back(nulls_in && testing::below(random, nulls_in) == 0);
+    }
+    return input;
+}
+
+Bound offset(std::int64_t value) {
+    return {BoundKind::sum, value < 0 ? -1 : 0, static_cast<std::uint64_t>(value), 0.0};
+}
+
+Batch batch_of(const Input& input, std::size_t from, std::size_t count, const Column* keys) {
+    return {input.sides.data() + from, keys, input.times.data() + from, nullptr, count};
+}
+
+// Pushes the input into a join of one thread and one of several, whose number changes if `restless`.
+void compare(JoinSpec spec, const Input& input, std::size_t step, std::uint32_t workers, Level level,
+             bool restless = false) {
+    const auto one = make_engine(spec, level);
+    spec.workers = workers;
+    const auto several = make_engine(spec, level);
+    testing::Random random(step);
+    for (std::size_t from = 0; from < input.keys.size(); from += step) {
+        const std::size_t count = std::min(step, input.keys.size() - from);
+        const bool* const nulls = reinterpret_cast<const bool*>(input.nulls.data()) + from;
+        const Column keys[] = {{input.keys.data() + from, nulls}, {input.others.data() + from, nullptr}};
+        const Batch batch = batch_of(input, from, count, keys);
+        if (restless) several->set_workers(1 + static_cast<std::uint32_t>(testing::below(random, workers)));
+        const bool counts = !spec.finals[0] && testing::below(random, 4) == 0;
+        Pairs expected, found;
+        const std::uint64_t first = one->push(batch, counts ? nullptr : &expected);
+        CHECK_EQUAL(several->push(batch, counts ? nullptr : &found), first);
+        CHECK_EQUAL(found.size(), expected.size());
+        CHECK(std::equal(found.left(), found.left() + found.size(), expected.left()));
+        CHECK(std::equal(found.right(), found.right() + found.size(), expected.right()));
+        CHECK(several->finals().after == one->finals().after);
+        CHECK(several->finals().position == one->finals().position);
+        CHECK(several->late() == one->late());
+        several->check();
+    }
+    const Stats a = one->stats(), b = several->stats();
+    for (int side = 0; side < 2; ++side) {
+        CHECK_EQUAL(a.rows[side], b.rows[side]);
+        CHECK_EQUAL(a.stored[side], b.stored[side]);
+        CHECK_EQUAL(a.first[side], b.first[side]);
+    }
+    CHECK_EQUAL(a.matches, b.matches);
+}
+
+JoinSpec band_join(IndexKind index, std::uint64_t left, std::uint64_t right) {
+    JoinSpec spec;
+    spec.on = {{KeyType::int32, {{offset(-40), offset(50)}}}};
+    spec.index = index;
+    spec.options.min_entries = 64;
+    spec.window.left = left;
+    spec.window.right = right;
+    spec.group = 1 << 18;
+    return spec;
+}
+
+#define SLIDEJOIN_KIND_OF(kind, ...) IndexKind::kind,
+#if defined(SLIDEJOIN_STRESS)  // few indexes are built for it (some_structures.cpp)
+constexpr IndexKind kIndexes[] = {IndexKind::b_tree, IndexKind::pim_tree, IndexKind::bi_sort};
+#else
+constexpr IndexKind kIndexes[] = {SLIDEJOIN_INDEXES(SLIDEJOIN_KIND_OF)};
+#endif
+#undef SLIDEJOIN_KIND_OF
+
+}  // namespace
+
+TEST(workers_give_the_pairs_of_one_thread) {
+    for (const Level level : kLevels) {
+        if (!supported(level)) continue;
+        for (const Shape shape : kShapes)
+            for (const std::uint32_t workers : {2u, 3u, 8u}) {
+                const Input input = make_input(shape, 12000, workers == 3 ? 100 : 0, workers);
+                compare(band_join(IndexKind::bucket_tree, 2000, 3000), input, 1500, workers, level);
+                compare(band_join(IndexKind::sorted_run, 900, 900), input, 1100, workers, level);
+            }
+    }
+}
+
+TEST(workers_share_every_index) {
+    for (const IndexKind index : kIndexes)
+        compare(band_join(index, 1500, 800), make_input(Shape::uniform, 6000, 50, 5), 1024, 4,
+                Level::portable);
+}
+
+TEST(workers_come_and_go) {
+    for (const Shape shape : {Shape::uniform, Shape::drifting})
+        compare(band_join(IndexKind::bucket_tree, 3000, 2000), make_input(shape, 20000, 0, 9), 1000, 8,
+                Level::portable, true);
+}
+
+TEST(workers_share_joins_of_all_kinds) {
+    const Input input = make_input(Shape::uniform, 9000, 30, 3);
+    for (const std::uint32_t workers : {2u, 5u}) {
+        JoinSpec spec = band_join(IndexKind::bucket_tree, 1200, 1200);
+        spec.self_join = true;
+        compare(spec, input, 1024, workers, Level::portable);
+
+        spec = band_join(IndexKind::bucket_tree, 1200, 1200);
+        spec.on[0].ranges.push_back({offset(45), offset(300)});  // overlaps the first
+        compare(spec, input, 1024, workers, Level::portable);
+
+        spec = band_join(IndexKind::bucket_tree, 1200, 1200);
+        spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
+        spec.finals[0] = spec.finals[1] = true;
+        compare(spec, input, 1024, workers, Level::portable);
+
+        spec = band_join(IndexKind::bucket_tree, 0, 0);
+        spec.window.kind = WindowKind::time;
+        spec.window.duration = 1500;
+        compare(spec, input, 1024, workers, Level::portable);
+
+        spec.window = {};
+        spec.window.kind = WindowKind::event;
+        spec.window.before = 700;
+        spec.window.after = 400;
+        spec.window.lateness = 5;
+        spec.finals[0] = true;
+        compare(spec, input, 1024, workers, Level::portable);
+    }
+}
