@@ -5,14 +5,15 @@ They need a checkout, and run as ``python -m benchmarks NAME [--quick] [--json F
 ``workload`` makes the streams, ``peer`` runs the native programs of ``benchmarks/peers``,
 ``measure`` alternates the contenders and takes medians, ``machine`` says where it ran, ``report``
 prints and writes the result. A benchmark is a module with a ``run(quick, say)`` that returns a
-Report; it is registered here. Results that are kept live in ``benchmarks/results/NAME.json``.
+Report; it is registered here. Results that are kept live in ``benchmarks/results/NAME.json``,
+those of further machines in ``NAME-*.json``.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from benchmarks import bucket, foundation, index_claims, indexes, streams, two_tables, window
+from benchmarks import bucket, foundation, index_claims, indexes, parallel, streams, two_tables, window
 from benchmarks.report import Report
 from slidejoin.run.session import check_spark
 
@@ -73,6 +74,11 @@ BENCHMARKS = {
             "bucket",
             "the bucket-tree: against absl, the papers' structures and NumPy, all kinds of keys; one core",
             bucket.run,
+        ),
+        Benchmark(
+            "parallel",
+            "several workers: every strategy against one, and what the papers say of theirs; all cores",
+            parallel.run,
         ),
         Benchmark(
             "spark",

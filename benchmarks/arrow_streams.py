@@ -94,9 +94,11 @@ class Stream:
             for side in (0, 1)
         ]
 
-    def warm(self, on: Predicate, window: Window, push: int, how: How = "inner") -> WindowJoin:
+    def warm(
+        self, on: Predicate, window: Window, push: int, how: How = "inner", workers: int = 1
+    ) -> WindowJoin:
         """A join whose windows are full."""
-        join = WindowJoin(on, window, how)
+        join = WindowJoin(on, window, how, workers=workers)
         for arrivals in self.arrivals(0, self.workload.warm, max(push, self.workload.window // 2)):
             join.push(**arrivals)
         return join

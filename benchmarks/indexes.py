@@ -157,6 +157,21 @@ def _counts(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     yield duel(programs, say, what, Target(">=", 10), contenders, sizes.rounds, checksums=False)
 
 
+def contenders_of(
+    joins: Mapping[str, NumericPushes], workload: Workload, tuples: int, push: int, start: int | None = None
+) -> dict[str, Callable[[], float]]:
+    """Runs of joins on the same arrivals in pushes of one size; they must find the same pairs.
+
+    They go on from arrival ``start``, or from where their windows are just full.
+    """
+    cut, agreement = Stream(workload).numeric_arrivals, Agreement()
+    begin = workload.warm if start is None else start
+    return {
+        name: agreement.contender(numeric_run(join, Following(cut, begin, tuples, push)))
+        for name, join in joins.items()
+    }
+
+
 def alternated(
     joins: Mapping[str, NumericPushes],
     workload: Workload,
@@ -166,17 +181,8 @@ def alternated(
     start: int | None = None,
     warmups: int = 1,
 ) -> dict[str, list[float]]:
-    """The times of joins on the same arrivals in pushes of one size.
-
-    They go on from arrival ``start``, or from where their windows are just full.
-    """
-    cut, agreement = Stream(workload).numeric_arrivals, Agreement()
-    begin = workload.warm if start is None else start
-    contenders = {
-        name: agreement.contender(numeric_run(join, Following(cut, begin, tuples, push)))
-        for name, join in joins.items()
-    }
-    return alternate(contenders, rounds, warmups)
+    """The times of such runs, in turns."""
+    return alternate(contenders_of(joins, workload, tuples, push, start), rounds, warmups)
 
 
 def full_numpy(name: str, workload: Workload, batch: int) -> NumericPushes:

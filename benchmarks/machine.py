@@ -27,6 +27,8 @@ def describe(compiler: str | None) -> dict[str, Any]:
         "architecture": platform.machine(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
+        "usable_cores": usable_cores(),
+        "smt_siblings": smt_siblings(),
         "instruction_set": isa.current(),
         "instruction_sets": list(isa.available()),
         "python": platform.python_version(),
@@ -53,6 +55,32 @@ def cpu_model() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def smt_siblings(root: Path = Path("/sys/devices/system/cpu")) -> list[str] | None:
+    """List the cores that are threads of one physical core, as "0,8"; none where each is one of its own.
+
+    None where the system does not tell.
+    """
+    groups = set()
+    try:
+        for path in root.glob("cpu[0-9]*/topology/thread_siblings_list"):
+            groups.add(path.read_text(encoding="utf-8").strip())
+    except OSError:
+        return None
+    if not groups:
+        return None
+    return sorted(
+        (each for each in groups if not each.isdigit()),
+        key=lambda each: int(each.replace("-", ",").split(",")[0]),
+    )
 
 
 def load() -> list[float] | None:

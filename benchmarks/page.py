@@ -5,12 +5,14 @@ The page is never edited by hand, so that it cannot say anything that was not me
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from benchmarks import BENCHMARKS
 from benchmarks.peer import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
+RESULTS = ROOT / "benchmarks" / "results"
 HEAD = """\
 # Performance
 
@@ -28,18 +30,20 @@ peer in C++ is a join on Abseil's B-tree (`benchmarks/peers/`), compiled for the
 
 def page() -> str:
     """The whole page."""
-    reports = {name: _read(name) for name in BENCHMARKS if _file(name).is_file()}
+    reports = {path.stem: _read(path) for name in BENCHMARKS for path in _files(name)}
     return "\n".join(
-        [HEAD, *_missed(reports), *(line for name in reports for line in _section(reports[name]))]
+        [HEAD, *_missed(reports), *(line for name in reports for line in _section(name, reports[name]))]
     )
 
 
-def _file(name: str) -> Any:
-    return ROOT / "benchmarks" / "results" / f"{name}.json"
+def _files(name: str) -> list[Path]:
+    """What is kept of a benchmark: NAME.json, and NAME-*.json of further machines."""
+    own = RESULTS / f"{name}.json"
+    return [path for path in (own, *sorted(RESULTS.glob(f"{name}-*.json"))) if path.is_file()]
 
 
-def _read(name: str) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(_file(name).read_text(encoding="utf-8"))
+def _read(path: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return report
 
 
@@ -53,14 +57,17 @@ def _missed(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield ""
 
 
-def _section(report: dict[str, Any]) -> Iterator[str]:
-    name, machine = report["benchmark"], report["machine"]
+def _section(name: str, report: dict[str, Any]) -> Iterator[str]:
+    machine = report["machine"]
     load = "unknown" if not machine["load_before"] else f"{machine['load_before'][0]}"
     changed = ", with changes that were not committed" if machine["dirty"] else ""
     yield f"## {name}\n"
-    yield f"{BENCHMARKS[name].about}.\n"
+    yield f"{BENCHMARKS[report['benchmark']].about}.\n"
+    siblings = machine.get("smt_siblings")  # older reports do not tell
+    threads = f" (threads of one core: {' '.join(siblings)})" if siblings else ""
     yield (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['instruction_set']}, load {load} before; "
+        f"{machine['cpu']}, {machine['cores']} cores{threads}, {machine['instruction_set']}, "
+        f"load {load} before; "
         f"commit {(machine['commit'] or 'unknown')[:10]}{changed}.\n"
     )
     for title, wanted in (("with a target", True), ("for information", False)):

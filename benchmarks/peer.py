@@ -19,9 +19,9 @@ INSTALL_ABSL = "install libabsl-dev, then run `make peers`"
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
-def program() -> Path | None:
+def program(name: str = "join_peer") -> Path | None:
     """Find the built program, if there is one."""
-    path = ROOT / "build" / "release" / "join_peer"
+    path = ROOT / "build" / "release" / name
     return path if os.access(path, os.X_OK) else None
 
 

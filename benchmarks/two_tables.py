@@ -35,6 +35,11 @@ class Sizes:
     rounds: int = MIN_ROUNDS
     workers: int = 2
 
+    @property
+    def shape(self) -> str:
+        """The tables as lines of a report name them."""
+        return f"two tables of {self.rows} rows, {self.matches} matches a row"
+
 
 QUICK = Sizes(rows=20_000, rounds=1)
 TARGET = Target(">=", 8)
@@ -108,7 +113,7 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
 def results(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     """Lines of a report: the join of two tables against its peers on one core, and its threads."""
     tables = Tables.of(sizes)
-    what = f"two tables of {sizes.rows} rows, {sizes.matches} matches a row"
+    what = sizes.shape
     say(f"{what}: one core")
     with one_core():
         contenders, absent = _contenders(tables)
@@ -123,10 +128,14 @@ def results(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
     for name, seconds in samples.items():
         yield measured(f"{name}, {what}, one core", rates(seconds, 2 * sizes.rows), "M rows/s")
     say(f"{what}: {sizes.workers} workers")
-    threads = {f"{count} workers": _by_workers(tables, count) for count in (1, sizes.workers)}
-    several = alternate(_agreeing(threads), sizes.rounds)
-    one, more = several.values()
-    yield measured(f"sj.join, {sizes.workers} workers / 1, {what}", ratios(one, more), "x")
+    yield several(tables, sizes, sizes.workers)
+
+
+def several(tables: Tables, sizes: Sizes, workers: int, target: Target | None = None) -> Result:
+    """A line of a report: so many workers against one."""
+    threads = {f"{count} workers": _by_workers(tables, count) for count in (1, workers)}
+    one, more = alternate(_agreeing(threads), sizes.rounds).values()
+    return measured(f"sj.join, {workers} workers / 1, {sizes.shape}", ratios(one, more), "x", target)
 
 
 def _by_workers(tables: Tables, workers: int) -> Callable[[], pa.Table]:

@@ -15,6 +15,8 @@ def test_every_fact_is_there():
         "architecture",
         "cpu",
         "cores",
+        "usable_cores",
+        "smt_siblings",
         "instruction_set",
         "instruction_sets",
         "python",
@@ -29,6 +31,23 @@ def test_every_fact_is_there():
     assert facts["slidejoin"] == slidejoin.__version__
     assert facts["compiler"] == "compiler 1"
     assert facts["instruction_set"] in facts["instruction_sets"]
+
+
+def test_cores_of_one_physical_core_are_named(tmp_path):
+    for number, siblings in enumerate(("0-1", "0-1", "2,10", "3", "2,10")):
+        topology = tmp_path / f"cpu{number}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{siblings}\n")
+    assert machine.smt_siblings(tmp_path) == ["0-1", "2,10"]
+    assert machine.smt_siblings(tmp_path / "nowhere") is None
+
+
+def test_cores_that_the_process_may_not_use_do_not_count(monkeypatch):
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {1, 5, 6}, raising=False)
+    assert machine.usable_cores() == 3
+    monkeypatch.delattr(machine.os, "sched_getaffinity")
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 7)
+    assert machine.usable_cores() == 7
 
 
 def git(root, *words):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.workload import Feed, Workload
+from benchmarks.workload import Feed, Gaussian, Workload
 
 
 def test_keys_are_those_of_splitmix64():
@@ -41,3 +41,32 @@ def test_feed_goes_on_where_it_stopped():
     got = [feed.next_pushes(20), feed.next_pushes(20)]
     keys = np.concatenate([keys for pushes in got for _, keys in pushes])
     np.testing.assert_array_equal(keys, workload.keys(workload.warm, 40))
+
+
+@pytest.mark.parametrize("drift", [0, 0.1, 1])
+def test_gaussian_keys_meet_the_wanted_matches_however_fast_they_drift(drift):
+    workload = Gaussian(1000, matches=4, drift=drift)
+    join = workload.join()
+    start, count = workload.warm, 20_000
+    found = join.count(workload.sides(start, count), workload.keys(start, count))
+    assert found / count == pytest.approx(4, rel=0.1)
+
+
+def test_the_mean_of_gaussian_keys_moves_by_eight_deviations_a_window_and_turns_back():
+    window = 1000
+    workload = Gaussian(window, drift=1)
+    turn = 12 * 2 * window  # arrivals: 96 deviations
+    means = [workload.keys(start, 100).mean() / 2**25 for start in (0, 2 * window, turn, turn + 2 * window)]
+    assert means == pytest.approx([-48 + 0.2, -40 + 0.2, 48 - 0.2, 40 - 0.2], abs=0.5)
+    still = Gaussian(window).keys(0, 100_000) / 2**25 + 48
+    assert (still.mean(), still.std()) == pytest.approx((0, 1), abs=0.02)
+
+
+def test_any_part_of_a_drifting_stream_can_be_asked_for():
+    workload = Gaussian(10, drift=0.4)
+    np.testing.assert_array_equal(workload.keys(0, 100)[37:50], workload.keys(37, 13))
+
+
+def test_a_join_takes_options():
+    join = Workload(10).join("bucket-tree", workers=3, self_join=True)
+    assert (join.index, join.workers, join.spec.self_join) == ("bucket-tree", 3, True)
