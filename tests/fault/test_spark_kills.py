@@ -92,7 +92,9 @@ def test_drivers_and_workers_die(tmp_path):
             break
     assert done, "the machine is too busy"
     check(streams, tmp_path, hows)
-    assert workers >= (200 if LONG else 8), f"seed {seed}: only {workers} workers died"
+    deaths = f"seed {seed}: {workers} workers and {drivers} drivers died"
+    print(deaths)  # noqa: T201 (pytest -rP shows it)
+    assert workers >= (200 if LONG else 8), deaths
 
 
 def test_executors_die(tmp_path):
@@ -121,5 +123,6 @@ def test_executors_die(tmp_path):
             break
     assert done, "the machine is too busy"
     check(streams, tmp_path, {"left": "left"})
+    print(f"{died} processes died, {lost} executors were lost")  # noqa: T201
     assert died >= 2 * EXECUTORS
     assert lost >= EXECUTORS

@@ -151,6 +151,13 @@ def arrow(frame: Any) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
 
 
+def frame_of(spark: Any, table: pa.Table) -> Any:
+    """A batch frame of one partition with the rows of a table. PySpark 3.5 makes none of Arrow directly."""
+    batches = table.to_batches()
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return spark.range(0, 1, 1, 1).mapInArrow(lambda _: iter(batches), schema)
+
+
 def run(frame: Any, folder: Path, **options: str) -> tuple[pa.Table, Any]:
     """The results of a joined stream, and its query, which has ended."""
     query = start(frame, folder, **options)

@@ -19,6 +19,13 @@ from slidejoin.predicate import band, bands, equal, less, not_equal
 from slidejoin.spec import join_spec
 from slidejoin.window import interval
 
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F  # noqa: N812
+from spark.streams import arrow, frame_of
+
+from slidejoin.spark.partition import Partitioning
+
 COUNT = 1009  # so many partitions that rows rarely meet by chance
 ALL = frozenset(range(COUNT))
 HOMES = {"inner": 1, "left": 0}
@@ -60,8 +67,6 @@ class Case:
 
 
 def quoted(name):
-    from pyspark.sql import functions as F  # noqa: N812
-
     return F.col("`" + name.replace("`", "``") + "`")
 
 
@@ -89,8 +94,6 @@ def check(spark, cases):
 
 
 def partitioning(on, left, right, how="inner", window=100):
-    from slidejoin.spark.partition import Partitioning
-
     return Partitioning(bind(join_spec(on, window), left.schema, right.schema), how)
 
 
@@ -99,9 +102,7 @@ def hashed(spark, table, side, cases):
 
     They are the same with ANSI mode and without, and in every time zone.
     """
-    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")  # what createDataFrame makes of naive ones
-    frame = spark.createDataFrame(table).coalesce(1)
-    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_LTZ")
+    frame = frame_of(spark, table)
     assert [pa.types.is_timestamp(each.type) and each.type.tz is None for each in table.schema] == [
         type_ == "timestamp_ntz" for _, type_ in frame.dtypes
     ]
@@ -115,7 +116,7 @@ def hashed(spark, table, side, cases):
     for ansi, zone in (("true", "America/New_York"), ("false", "UTC")):
         spark.conf.set("spark.sql.ansi.enabled", ansi)
         spark.conf.set("spark.sql.session.timeZone", zone)
-        found.append(frame.select(*columns).toArrow())
+        found.append(arrow(frame.select(*columns)))
     assert found[0].equals(found[1])
     return found[0]
 
@@ -429,8 +430,6 @@ def test_equalities(spark):
 
 
 def test_texts_are_compared_by_value_whatever_their_collation(spark):
-    from pyspark.sql import functions as F  # noqa: N812
-
     if not hasattr(F, "collate"):
         pytest.skip("this Spark has no collations")
     table = pa.table({"a": ["a", "A", "b"]})
@@ -438,7 +437,7 @@ def test_texts_are_compared_by_value_whatever_their_collation(spark):
     (collated,) = partitioning(equal("a"), table, table).hash_columns(
         0, lambda name: F.collate(name, "UTF8_LCASE")
     )
-    rows = spark.createDataFrame(table).select(plain, collated).collect()
+    rows = frame_of(spark, table).select(plain, collated).collect()
     assert all(row[0] == row[1] for row in rows)
     assert len(set(rows)) == 3
 
@@ -518,8 +517,6 @@ KINDS = {
 @pytest.fixture(scope="module")
 def kinds(session):
     """Hashes of 150 rows by each kind and side, and their partitions by Spark for 1 to 5 of them."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     rng = np.random.default_rng(19)
     table = pa.table({"a": [None, *rng.integers(-600, 600, 149).tolist()]})
     found = {}
@@ -533,8 +530,8 @@ def kinds(session):
                 arrays += [
                     way.home_partition(side, given, count).alias(f"home{count}") for count in range(1, 6)
                 ]
-            frame = session.createDataFrame(table).coalesce(1).select(*hashes).select("*", *arrays)
-            found[name, side] = way, frame.toArrow()
+            frame = frame_of(session, table).select(*hashes).select("*", *arrays)
+            found[name, side] = way, arrow(frame)
     return found
 
 
@@ -603,8 +600,6 @@ def test_no_rows_at_all(kinds, name):
 
 @pytest.mark.parametrize("name", ["long", "double"])
 def test_partitions_are_even_and_copies_few(spark, name):
-    from pyspark.sql import functions as F  # noqa: N812
-
     frame = spark.range(20_000).select((F.rand(23) * 10**6).cast("bigint").cast(name).alias("a"))
     table = pa.table({"a": pa.array([], pa.int64() if name == "long" else pa.float64())})
     way = partitioning(band("a", within=2), table, table)
@@ -619,8 +614,6 @@ def test_partitions_are_even_and_copies_few(spark, name):
 
 def test_a_reach_has_one_cell_or_two_neighbours(spark):
     """At every distance from 0, also where floats are as coarse as cells."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     rng = np.random.default_rng(29)
     for type_, scale in ((pa.float64(), 2.0**60), (pa.float32(), 2.0**40), (pa.int64(), 2**62)):
         values = rng.uniform(-1, 1, 3000) * 2.0 ** rng.uniform(-20, math.log2(scale), 3000)
@@ -631,7 +624,7 @@ def test_a_reach_has_one_cell_or_two_neighbours(spark):
             for side in (0, 1):
                 first, last = way._cells.reach(F.col("a"), side)
                 columns.append(last - first)
-        steps = spark.createDataFrame(table).select(F.array(*columns).alias("steps")).toArrow()
+        steps = arrow(frame_of(spark, table).select(F.array(*columns).alias("steps")))
         assert set(itertools.chain(*steps["steps"].to_pylist())) == {0, 1}
 
 
@@ -657,8 +650,6 @@ def test_partitionings_are_for_one_home(spark):
 
 
 def test_self_joins_are_refused(spark):
-    from slidejoin.spark.partition import Partitioning
-
     assert spark
     schema = pa.schema({"a": pa.int64()})
     spec = join_spec(band("a", within=1), 10, self_join=True)
@@ -686,12 +677,11 @@ def test_partitionings_travel_and_tell(spark):
 
 def test_hashes_stay_what_they_are(spark):
     """Stored rows rely on them: these values must never change."""
-    from pyspark.sql import functions as F  # noqa: N812
 
     def hashes(on, type_, values):
         table = pa.table({"a": pa.array(values, type_)})
         way = partitioning(on, table, table)
-        rows = spark.createDataFrame(table).coalesce(1).select(*way.hash_columns(0, F.col)).collect()
+        rows = frame_of(spark, table).select(*way.hash_columns(0, F.col)).collect()
         return [tuple(row) for row in rows]
 
     found = [

@@ -11,7 +11,7 @@ import slidejoin as sj
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
-from spark.streams import SIDES, Files, assert_same, combined, embedded, parts, random_streams, run
+from spark.streams import SIDES, Files, arrow, assert_same, combined, embedded, parts, random_streams, run
 
 from slidejoin.spark import join
 
@@ -49,6 +49,23 @@ def each_batch(frame, folder, function):
     return query
 
 
+# --- Micro-batches without rows ---
+
+
+def test_the_first_micro_batch_has_no_rows(spark, tmp_path):
+    """As that of Spark's rate source, or Kafka from the latest offsets on; it leaves state all the same."""
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+    window = sj.interval("1s", "1s", time="timestamp", lateness="1s")
+    frame = join(rows, rows, sj.equal("value"), window, partitions=2, state_dir=tmp_path / "state")
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "to")).start()
+    while not query.lastProgress or query.lastProgress["batchId"] < 2:
+        query.awaitTermination(0.1)
+    query.stop()
+    assert query.recentProgress[0]["numInputRows"] == 0
+    heads = tmp_path / "state" / str(query.id) / "join" / "heads" / f"{0:012d}"
+    assert len(list(heads.glob("*.head"))) == 2
+
+
 # --- foreachBatch ---
 
 
@@ -59,7 +76,7 @@ def test_a_batch_that_is_read_twice(spark, tmp_path, streams):
 
     def read(frame, batch):
         frame.sparkSession.sparkContext.setJobGroup("my jobs", "read twice")
-        got[batch] = [frame.toArrow(), frame.toArrow()]
+        got[batch] = [arrow(frame), arrow(frame)]
 
     for batches in ([0, 1], [2]):
         for side in SIDES:
@@ -128,7 +145,7 @@ def test_another_source_keeps_the_query_going(spark, tmp_path, streams):
         frame = join(*sides, ON, WINDOW, "full", partitions=2, state_dir=tmp_path / "state")
         third = Files(tmp_path / "other in", other.schemas).read(spark)[0]
         frames = {"join": frame, "other": third.select("id")}
-        each_batch(combined(frames), tmp_path, lambda frame, batch: got[batch].append(frame.toArrow()))
+        each_batch(combined(frames), tmp_path, lambda frame, batch: got[batch].append(arrow(frame)))
     found = parts(pa.concat_tables(tables[-1] for tables in got.values()), frames)
     assert len(got) == 9
     assert len(found["other"]) == 40

@@ -1,8 +1,9 @@
 """Arrivals: rows as they cross to the tasks, and as a task takes them apart again.
 
-Both sides cross in one stream of rows: a tag that says which side (and which half of a full join) a row is
-of, the hashes that routed it, the time of the micro-batch if anybody needs it, and the columns. Columns of
-one type serve both sides, so that a row is about as wide as that of its own side.
+Both sides cross in one stream of rows: a tag that says which partition a row goes to and which side (and
+which half of a full join) it is of, the hashes that routed it, the time of the micro-batch if anybody needs
+it, and the columns. Columns of one type serve both sides, so that a row is about as wide as that of its own
+side.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,12 +49,16 @@ def crossing(recipe: Recipe, left: DataFrame, right: DataFrame) -> DataFrame:
         kinds |= dict(zip(places, (field.dataType for field in frame.schema.fields), strict=True))
     sides = [_sent(recipe, frame, side, kinds) for side, frame in enumerate((left, right))]
     rows = sides[0].union(sides[1])
+    # Whatever columns the shuffle has go to the tasks: a projection behind it would let Spark's adaptive
+    # execution skip the tasks of a micro-batch without rows, which is often the first one.
+    tag = F.shiftleft("p", 2) + F.col("s")
+    rows = rows.select(tag.alias("tag"), *rows.columns[2:])
     ids = F.array(*(F.lit(number) for number in partition_ids(recipe.partitions)))
-    return rows.repartition(recipe.partitions, F.element_at(ids, F.col("p") + 1)).drop("p")
+    return rows.repartition(recipe.partitions, F.element_at(ids, F.shiftright("tag", 2) + 1))
 
 
 def _sent(recipe: Recipe, frame: DataFrame, side: int, kinds: dict[int, types.DataType]) -> DataFrame:
-    """The rows of a side with tag, hashes and partition, once for each partition that they go to."""
+    """The rows of a side with partition, half and side, and hashes: once for each partition."""
     names = frame.columns
     plain = frame.toDF(*(f"u{i}" for i in range(len(names))))  # names may need quotes
     column = {name: F.col(f"u{i}") for i, name in enumerate(names)}
@@ -160,15 +165,15 @@ class Arrivals:
 
 
 def _by_tag(batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
-    """The rows of a batch by their tag: slices, since those of one map task come together."""
-    tags: NDArray[np.int8] = batch.column(0).to_numpy()
+    """The rows of a batch by half and side: slices, since those of one map task come together."""
+    tags: NDArray[np.int32] = batch.column(0).to_numpy()
     cuts = np.flatnonzero(tags[1:] != tags[:-1]) + 1
     if len(cuts) < _SLICES:
         for start, stop in zip([0, *cuts], [*cuts, len(tags)], strict=True):
-            yield int(tags[start]), batch.slice(start, stop - start)
+            yield int(tags[start]) & 3, batch.slice(start, stop - start)
         return
     for tag in np.unique(tags):
-        yield int(tag), batch.filter(pa.array(tags == tag))
+        yield int(tag) & 3, batch.filter(pa.array(tags == tag))
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:
