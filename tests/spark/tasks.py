@@ -22,7 +22,7 @@ import slidejoin as sj
 from slidejoin import reference
 from slidejoin.spark import files, runs
 from slidejoin.spark.arrivals import placed
-from slidejoin.spark.heads import Place
+from slidejoin.spark.marks import Place
 from slidejoin.spark.recipe import Half, Recipe
 from slidejoin.spark.task import Task
 from slidejoin.spec import join_spec

@@ -15,7 +15,7 @@ from spark.streams import embedded, random_streams, run
 
 from slidejoin.spark import join, metrics
 from slidejoin.spark.files import open_folder
-from slidejoin.spark.heads import batches
+from slidejoin.spark.marks import batches
 
 COUNTERS = ("matches", "late_left", "late_right", "null_left", "null_right")
 SUMS = {"rows_left", "rows_right", "copies", "results", "written_bytes", "busy_ms", *COUNTERS}

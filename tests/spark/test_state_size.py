@@ -22,7 +22,7 @@ from spark.streams import (
 )
 
 from slidejoin.spark import join, state
-from slidejoin.spark.heads import Place
+from slidejoin.spark.marks import Place
 from slidejoin.spark.prepare import prepare
 from slidejoin.spark.task import TIDY, Task
 

@@ -16,7 +16,6 @@ from spark.streams import HOWS, LONG, Streams, assert_same, embedded
 from spark.tasks import ON, WINDOW, Query, assert_right, at, killed, recipe, small_streams
 
 from slidejoin.errors import StateError
-from slidejoin.spark import heads
 
 pytestmark = pytest.mark.usefixtures("no_sync", "early_merges")
 KINDS = list(ON)
@@ -284,7 +283,7 @@ def test_two_joins_of_one_name(tmp_path):
     with pytest.raises(StateError, match=r"two joins of query query have one name.*join\(..., name=...\)"):
         two.batch(0, at(streams, 0))
     with pytest.MonkeyPatch.context() as patch:  # each looks before the other has written
-        patch.setattr(heads, "check_alone", lambda *_: None)
+        patch.setattr("slidejoin.spark.task.check_alone", lambda *_: None)
         two.batch(0, at(streams, 0))
     for query in (one, two):
         with pytest.raises(StateError, match="two joins of query query have one name"):

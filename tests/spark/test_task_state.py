@@ -15,10 +15,12 @@ from spark.tasks import ON, WINDOW, Query, assert_right, at, killed, recipe, rou
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark import heads, live, state, task
+from slidejoin.spark import live, state, task
 from slidejoin.spark.files import LocalFolder
 from slidejoin.spark.heads import StoredRun
 from slidejoin.spark.live import FAN, Live, to_merge
+from slidejoin.spark.marks import batches
+from slidejoin.spark.tidy import tidy
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -146,7 +148,7 @@ def named_files(folder):
 def test_old_files_are_removed(tmp_path, monkeypatch):
     """Whatever a kept head names stays, for each number of partitions; old heads and leftovers go."""
     monkeypatch.setattr(task, "TIDY", 4)
-    monkeypatch.setattr(heads.tidy, "__defaults__", (6,))
+    monkeypatch.setattr(tidy, "__defaults__", (6,))
     streams = tiny_streams(40)
     query = Query(
         recipe(
@@ -177,13 +179,13 @@ def test_old_files_are_removed(tmp_path, monkeypatch):
 def test_a_base_is_kept_however_old_it_is(tmp_path, monkeypatch):
     """Batches without rows for the join do not count: the last state stays."""
     monkeypatch.setattr(task, "TIDY", 4)
-    monkeypatch.setattr(heads.tidy, "__defaults__", (6,))
+    monkeypatch.setattr(tidy, "__defaults__", (6,))
     streams = small_streams(seed=35)
     query = Query(recipe(streams, tmp_path, ON["hash"], "full"))
     for number, batch in enumerate((0, 101, 202, 303)):
         query.batch(batch, at(streams, number))
     assert_right(query.results, streams, "hash", "full")
-    assert sorted(heads.batches(LocalFolder(str(tmp_path / "query" / "join")))) == [202, 303]
+    assert sorted(batches(LocalFolder(str(tmp_path / "query" / "join")))) == [202, 303]
 
 
 def test_tasks_that_clean_up_at_once(tmp_path, monkeypatch):
@@ -203,13 +205,13 @@ def test_tasks_that_clean_up_at_once(tmp_path, monkeypatch):
             found = super().names(folder)
             Shared.looks += 1
             if Shared.looks % 3 == 0:
-                heads.tidy(LocalFolder(self.path), 18, 5)
+                tidy(LocalFolder(self.path), 18, 5)
             return found
 
     place = str(tmp_path / "query" / "join")
-    heads.tidy(Shared(place), 18, 6)
-    heads.tidy(LocalFolder(place), 18, 6)
-    assert heads.batches(LocalFolder(place)) == [13, 14, 15, 16, 17, 18]
+    tidy(Shared(place), 18, 6)
+    tidy(LocalFolder(place), 18, 6)
+    assert batches(LocalFolder(place)) == [13, 14, 15, 16, 17, 18]
     query.batch(19, at(streams, 19))
     assert_same(query.results, embedded(streams, ON["hash"], WINDOW, "left").table)
 
@@ -217,7 +219,7 @@ def test_tasks_that_clean_up_at_once(tmp_path, monkeypatch):
 def test_cleaning_up_stops_at_a_damaged_head(tmp_path, monkeypatch):
     """It does not know what that one names, so it removes nothing; the query goes on."""
     monkeypatch.setattr(task, "TIDY", 2)
-    monkeypatch.setattr(heads.tidy, "__defaults__", (3,))
+    monkeypatch.setattr(tidy, "__defaults__", (3,))
     streams = tiny_streams(12)
     query = Query(recipe(streams, tmp_path, ON["hash"]))
     folder = tmp_path / "query" / "join"
@@ -226,7 +228,7 @@ def test_cleaning_up_stops_at_a_damaged_head(tmp_path, monkeypatch):
     next(iter((folder / "heads" / f"{5:012d}").glob("*.head"))).write_text("{")
     before = set(folder.rglob("*.arrow"))
     with pytest.raises(StateError, match="is damaged"):
-        heads.tidy(LocalFolder(str(folder)), 8, 3)
+        tidy(LocalFolder(str(folder)), 8, 3)
     query.batch(8, at(streams, 8))
     assert before <= set(folder.rglob("*.arrow"))
 

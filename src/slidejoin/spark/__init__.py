@@ -2,8 +2,8 @@
 
 Spark computes the partitions of a row (``partition``, ``arrivals``) and brings rows there, where each pair
 meets once. A task (``task``, ``batch``) joins its new rows with each other and with the sorted runs
-(``runs``, ``live``, ``meet``) that earlier micro-batches left in files (``heads``, ``files``). ``prepare``
-checks the call, and ``recipe`` is what is sent to the tasks.
+(``runs``, ``live``, ``meet``) that earlier micro-batches left in files (``heads``, ``marks``, ``base``,
+``tidy``, ``files``). ``prepare`` checks the call, and ``recipe`` is what is sent to the tasks.
 """
 
 try:

@@ -62,7 +62,7 @@ class _BatchTask:
                         rows = np.flatnonzero(~live.bits)
                         for start in range(0, len(rows), ROWS):
                             some = rows[start : start + ROWS]
-                            yield self._meeting.unmatched(half, side, live.rows.table, some)
+                            yield self._meeting.unmatched(side, live.rows.table, some)
 
     def _sort(self, arrivals: Arrivals, spill: bool) -> Iterator[pa.Table]:
         """Make runs of rows; those that match nothing come out where unmatched rows do."""
@@ -85,7 +85,7 @@ class _BatchTask:
                         live = Live(half.formats[side], self._folder, new_rows=sorted_)
                         runs[side].append(self._spilled(half, side, live) if spill else live)
                 if half.type.preserves[side] and lost.any():
-                    yield self._meeting.unmatched(half, side, arrived.table, np.flatnonzero(lost))
+                    yield self._meeting.unmatched(side, arrived.table, np.flatnonzero(lost))
 
     def _spilled(self, half: Half, side: int, live: Live) -> Live:
         content = half.formats[side].content(live.rows)

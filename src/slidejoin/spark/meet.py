@@ -33,36 +33,36 @@ class Meeting:
         both, type_ = (left, right), half.type
         runs = left.rows.run, right.rows.run
         tables = left.rows.table, right.rows.table
-        only = type_.only if half.pairs else 1  # of a second half, right rows without a partner are wanted
+        only = type_.only
         if only is not None and not half.kernel.hashed:
             fresh = both[only].match(half.kernel.matched(*runs, only))
             if type_.is_semi and len(fresh):
-                yield self.alone(half, tables[only], fresh)
+                yield self._alone(tables[only], fresh)
             return
         for pair in half.kernel.pairs(*runs, limit=ROWS):
             numbers = verified(half, tables, pair)
-            self._figures["matches"] += len(numbers[0]) if half.pairs else 0
             for side in (0, 1):
                 if type_.preserves[side] or only == side:
                     fresh = both[side].match(numbers[side])
                     if type_.is_semi and len(fresh):
-                        yield self.alone(half, tables[side], fresh)
-            if only is None and half.pairs and len(numbers[0]):
+                        yield self._alone(tables[side], fresh)
+            if only is None and len(numbers[0]):
+                self._figures["matches"] += len(numbers[0])
                 yield results(self._plan, taken(self._plan.matched, tables, numbers, JOIN_TYPES["inner"]))
 
-    def unmatched(self, half: Half, side: int, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    def unmatched(self, side: int, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Rows of one side without a partner."""
-        if half.type.only is not None:
-            return self.alone(half, table, rows)
+        if self._plan.spec.join_type.only is not None:
+            return self._alone(table, rows)
         tables = [schema.empty_table() for schema in self._plan.schemas]
         numbers = [np.full(len(rows), -1), np.full(len(rows), -1)]
         tables[side], numbers[side] = table, rows
         return results(self._plan, taken(self._plan.matched, tables, numbers, JOIN_TYPES["full"]))
 
-    def alone(self, half: Half, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    def _alone(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Rows of the one side that a semi or anti join has."""
-        tables = [table, table]
-        return results(self._plan, taken(self._plan.matched, tables, [rows, rows], half.type))
+        both = [table, table], [rows, rows]
+        return results(self._plan, taken(self._plan.matched, *both, self._plan.spec.join_type))
 
 
 def verified(half: Half, tables: Any, pair: Any) -> Any:

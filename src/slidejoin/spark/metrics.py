@@ -8,7 +8,7 @@ from typing import Any
 
 from slidejoin.errors import SpecError
 from slidejoin.spark.files import Folder, open_folder
-from slidejoin.spark.heads import Mark, batches, head_folder, newest_of, sets_of
+from slidejoin.spark.marks import Mark, batches, head_folder, newest_of, sets_of
 
 RECENT = 100  # micro-batches that `total` is of, at most
 

@@ -26,20 +26,19 @@ from slidejoin.spec import JoinSpec
 from slidejoin.window import Interval
 
 LATE = "late"
+HALVES = ("left", "right_anti")  # what a full join is where no partition has all partners of both sides
 
 
 class Half:
     """One of the joins that a task does: most joins have one, full joins on bands two.
 
     Every row that comes out unmatched must meet all its partners in one partition, so a full join on a band
-    is a left join, and a right one of which only the rows without a partner are wanted.
+    is a left join and a right anti join.
 
     Attributes
     ----------
     type : JoinType
         What comes out of it.
-    pairs : bool
-        Whether pairs do.
     partitioning : Partitioning
         Which partitions a row goes to.
     kernel : RunKernel
@@ -48,10 +47,9 @@ class Half:
         How rows of both sides are kept.
     """
 
-    def __init__(self, bound: BoundSpec, schemas: tuple[pa.Schema, pa.Schema], how: str, pairs: bool) -> None:
+    def __init__(self, bound: BoundSpec, schemas: tuple[pa.Schema, pa.Schema], how: str) -> None:
         assert bound.time is not None, "an interval has one"
         self.type: JoinType = JOIN_TYPES[how]
-        self.pairs = pairs
         self.partitioning = Partitioning(bound, how)
         self.plan: Plan = plan(bound)
         self.kernel = RunKernel(self.plan, bound.time)
@@ -109,8 +107,8 @@ class Recipe:
     def halves(self) -> tuple[Half, ...]:
         """The joins that a task does."""
         if self.spec.join_type.home is None and Partitioning(self.bound, "left").kind != "hash":
-            return tuple(Half(self.bound, self.schemas, how, how == "left") for how in ("left", "right"))
-        return (Half(self.bound, self.schemas, self.spec.how, True),)
+            return tuple(Half(self.bound, self.schemas, how) for how in HALVES)
+        return (Half(self.bound, self.schemas, self.spec.how),)
 
     @property
     def hashes(self) -> int:

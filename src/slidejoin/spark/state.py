@@ -10,7 +10,9 @@ import pyarrow as pa
 from slidejoin.join_type import JOIN_TYPES
 from slidejoin.keys.extract import SIDES
 from slidejoin.spark.files import Folder, open_folder
-from slidejoin.spark.heads import Head, batches, head_folder, newest_set
+from slidejoin.spark.heads import Head
+from slidejoin.spark.marks import batches, head_folder, newest_set
+from slidejoin.spark.recipe import HALVES
 from slidejoin.spark.runs import read_rows
 
 
@@ -103,7 +105,7 @@ def _runs(folder: Folder, query: str, join: str, batch: int | None) -> Iterator[
     for partition, mark in sorted(marks.items()):
         head = Head.read(folder, f"{head_folder(number)}/{mark.name}")
         for half, sides in enumerate(head.runs):
-            type_ = JOIN_TYPES[("left", "right")[half] if len(head.runs) > 1 else head.meaning["how"]]
+            type_ = JOIN_TYPES[HALVES[half] if len(head.runs) > 1 else head.meaning["how"]]
             for side, runs in enumerate(sides):
                 columns = len(head.meaning[f"{SIDES[side]} columns"])
                 has_bits = type_.preserves[side] or type_.only == side

@@ -22,15 +22,18 @@ from pyspark import TaskContext
 
 from slidejoin.errors import StateError
 from slidejoin.keys.extract import SIDES
-from slidejoin.spark import heads, recipe
+from slidejoin.spark import marks, recipe
 from slidejoin.spark.arrivals import Arrivals, Arrived
+from slidejoin.spark.base import Base, check_alone, find_base, note_begun
 from slidejoin.spark.files import open_folder
-from slidejoin.spark.heads import Base, Head, Place, StoredRun
+from slidejoin.spark.heads import Head, StoredRun
 from slidejoin.spark.live import Live, to_merge
+from slidejoin.spark.marks import Place, latest
 from slidejoin.spark.meet import Meeting
 from slidejoin.spark.output import ROWS, late_rows
 from slidejoin.spark.recipe import Half, Recipe
 from slidejoin.spark.runs import Bits, Rows, bits_file, checksum
+from slidejoin.spark.tidy import tidy
 
 BLOCK = 2**30  # bytes of new rows that are sorted together
 TIDY = 50  # micro-batches from one cleaning up to the next
@@ -103,8 +106,8 @@ class Task:
 
     def _results(self) -> Iterator[pa.Table]:
         begin = time.perf_counter_ns()
-        heads.check_alone(self._folder, self._place)
-        base = heads.find_base(self._folder, self._place, self._plan.start_empty)
+        check_alone(self._folder, self._place)
+        base = find_base(self._folder, self._place, self._plan.start_empty)
         head, live = self._start(base)
         self._before = head.watermark
         self._watermark = watermark(self._plan, head.watermark, base)
@@ -112,12 +115,12 @@ class Task:
         fresh: list[list[list[Live]]] = [[[], []] for _ in self._plan.halves]
         alone: list[pa.Table] = []
         for arrivals in self._arrived():
-            now = heads.latest(now, arrivals.now)
+            now = latest(now, arrivals.now)
             for number, (half, sides) in enumerate(zip(self._plan.halves, arrivals.sides(), strict=True)):
                 for side, rows in enumerate(sides):
                     admitted, times = self._admitted(half, number, side, rows, alone)
                     fresh[number][side] += admitted
-                    greatest[side] = heads.latest(greatest[side], times)
+                    greatest[side] = latest(greatest[side], times)
                     spoke[side] |= len(rows.table) > 0
         new_head = replace(
             head, watermark=self._watermark, runs=[], greatest=(greatest[0], greatest[1]),
@@ -128,12 +131,12 @@ class Task:
             self._write(new_head, live, fresh)
             yield from self._counted(produced)
         else:
-            heads.begin(self._folder, self._place)
+            note_begun(self._folder, self._place)
             yield from self._all_but_last(produced, lambda: self._write(new_head, live, fresh))
         self._write_figures(time.perf_counter_ns() - begin - self._idle)
         if self._place.partition == 0 and base is not None and base.batch // TIDY < self._place.batch // TIDY:
             with contextlib.suppress(StateError):
-                heads.tidy(self._folder, self._place.batch)
+                tidy(self._folder, self._place.batch)
 
     def _seen(
         self, base: Base | None, now: int | None, spoke: Sequence[bool]
@@ -146,7 +149,7 @@ class Task:
         if self._plan.window.idle_after is None:
             return None, None
         before: tuple[int | None, int | None] = (None, None)
-        if base is not None and base.run == heads.run_name(self._place.run):
+        if base is not None and base.run == marks.run_name(self._place.run):
             before = base.seen()
         if now is None:  # no rows here: other partitions tell
             return before
@@ -249,7 +252,7 @@ class Task:
             if half.type.preserves[side]:
                 lost = np.ones(len(table), np.bool_)
                 lost[order] = False
-                alone.append(self._meeting.unmatched(half, side, table, np.flatnonzero(lost)))
+                alone.append(self._meeting.unmatched(side, table, np.flatnonzero(lost)))
         return [Live(half.formats[side], self._folder, new_rows=rows)] if len(rows) else [], greatest
 
     def _count(self, side: int, first: NDArray[np.bool_], late: NDArray[np.bool_]) -> None:
@@ -271,10 +274,10 @@ class Task:
                     yield from self._meeting.met(half, left, right)
             for side in (0, 1):
                 if half.type.preserves[side]:
-                    yield from self._finals(half, side, old[side], self._before)
-                    yield from self._finals(half, side, new[side], None)
+                    yield from self._finals(side, old[side], self._before)
+                    yield from self._finals(side, new[side], None)
 
-    def _finals(self, half: Half, side: int, runs: list[Live], before: int | None) -> Iterator[pa.Table]:
+    def _finals(self, side: int, runs: list[Live], before: int | None) -> Iterator[pa.Table]:
         """Rows that the watermark has passed since it stood at ``before``, and that never matched."""
         if self._watermark is None:
             return
@@ -287,7 +290,7 @@ class Task:
                 passed &= live.rows.times >= before - reach
             rows = np.flatnonzero(passed & ~live.bits)
             for start in range(0, len(rows), ROWS):
-                yield self._meeting.unmatched(half, side, live.rows.table, rows[start : start + ROWS])
+                yield self._meeting.unmatched(side, live.rows.table, rows[start : start + ROWS])
 
     def _reach(self, side: int) -> int:
         """How long after its timestamp a row of a side may find a partner."""
@@ -323,8 +326,8 @@ class Task:
                 self._figures["stored"] += sum(run_.rows for run_ in sides[-1])
                 self._figures["runs"] += len(sides[-1])
             head.runs.append((sides[0], sides[1]))
-        mark = heads.new_mark(self._place, head.greatest, head.seen)
-        self._mark = f"{heads.head_folder(self._place.batch)}/{mark.name}"
+        mark = marks.new_mark(self._place, head.greatest, head.seen)
+        self._mark = f"{marks.head_folder(self._place.batch)}/{mark.name}"
         self._folder.write({**self._files, self._mark: pa.py_buffer(head.to_json())})
 
     def _is_over(self, run_: Live, side: int) -> bool:
@@ -405,4 +408,4 @@ def watermark(plan: Recipe, before: int | None, base: Base | None) -> int | None
                 greatest[side] = greatest[1 - side]
     if None in greatest:
         return before
-    return heads.latest(before, min(greatest) - lateness)  # type: ignore[type-var, operator]
+    return latest(before, min(greatest) - lateness)  # type: ignore[type-var, operator]
