@@ -5,6 +5,7 @@ A task says so with a StateError; it never gives a wrong result, and never raise
 
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -312,6 +313,37 @@ def test_a_cache_that_others_can_write_to(remote, tmp_path):
     place.chmod(0o777)
     with pytest.raises(StateError, match="others can write to"):
         folder.map("runs/file")
+
+
+def test_what_is_brought_to_the_disk(tmp_path, monkeypatch):
+    """Files before they have their names; then the folders of all names that are new."""
+    synced = []
+    monkeypatch.setattr(files, "_sync", lambda paths: synced.append((paths, exists())))
+    names = ["runs/7/one", "runs/7/two", "heads/7/head"]
+    folder = files.LocalFolder(str(tmp_path / "state" / "query" / "join"))
+
+    def exists():
+        return [os.path.exists(f"{folder.path}/{name}") for name in names]
+
+    def below(paths):
+        return [os.path.relpath(path, tmp_path) for path in paths]
+
+    folder.write({name: pa.py_buffer(b"") for name in names})
+    (first, named), *rest = synced
+    assert not any(named)
+    assert [os.path.dirname(path) for path in first] == [
+        f"{folder.path}/{x}/7" for x in ("runs", "runs", "heads")
+    ]
+    assert all(all(named) for _, named in rest)
+    join = "state/query/join"
+    inside = {f"{join}/runs/7", f"{join}/runs", f"{join}/heads/7", f"{join}/heads", join}
+    assert {path for paths, _ in rest for path in below(paths)} == inside | {"state/query", "state", "."}
+    synced.clear()
+    folder.write({name: pa.py_buffer(b"") for name in names})
+    assert {path for paths, _ in synced[1:] for path in below(paths)} == inside
+    synced.clear()
+    folder.write({name: pa.py_buffer(b"") for name in names}, sync=False)
+    assert not synced
 
 
 def test_folders_below_a_place(tmp_path):

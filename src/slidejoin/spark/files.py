@@ -38,7 +38,7 @@ class Folder(Protocol):
     def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:
         """Write files, each as a whole, and name them in their order once those before are complete.
 
-        With ``sync`` all of them are on the disk before the first has its name.
+        With ``sync`` all of them are on the disk before the first has its name, and their names at the end.
         """
 
     def remove(self, names: Iterable[str]) -> None:
@@ -91,6 +91,7 @@ class LocalFolder:
     def write(self, files: dict[str, pa.Buffer], sync: bool = True) -> None:
         token = secrets.token_hex(8)
         written = []
+        folders = _folders(os.path.abspath(self.path), files) if sync and os.name != "nt" else ()
         try:
             for number, (name, content) in enumerate(files.items()):
                 path = os.path.join(self.path, name)
@@ -103,6 +104,8 @@ class LocalFolder:
                 _sync([temporary for temporary, _ in written])
             for temporary, path in written:
                 os.replace(temporary, path)
+            for folder in folders:  # with the first of them most disks take all
+                _sync([folder])
         except BaseException:
             for temporary, _ in written:
                 with contextlib.suppress(OSError):
@@ -114,6 +117,20 @@ class LocalFolder:
             path = os.path.join(self.path, name)
             with contextlib.suppress(OSError):
                 os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+
+
+def _folders(top: str, files: Iterable[str]) -> Iterable[str]:
+    """The folders that have the names of files below one and of their folders, and of what is to be made."""
+    found = {top}
+    for file in files:
+        inner = os.path.dirname(file)
+        while inner:
+            found.add(os.path.join(top, inner))
+            inner = os.path.dirname(inner)
+    while not os.path.isdir(top):
+        top = os.path.dirname(top)
+        found.add(top)
+    return found
 
 
 def _sync(paths: list[str]) -> None:
@@ -160,7 +177,7 @@ class RemoteFolder:
                 os.mkdir(top, 0o700)
             os.makedirs(self._cache, mode=0o700, exist_ok=True)
             _make_room(self._cache, data.size)
-            cached.write({name: data})
+            cached.write({name: data}, sync=False)
         return data
 
     def _fetched(self, name: str) -> pa.Buffer:
