@@ -36,6 +36,8 @@ struct Slice {
         : from(size / parts * part + std::min(part, size % parts)),
           to(size / parts * (part + 1) + std::min(part + 1, size % parts)) {}
 
+    std::size_t size() const { return to - from; }
+
     std::size_t from;
     std::size_t to;
 };
@@ -66,15 +68,20 @@ inline void run_workers(std::size_t workers, const std::function<void(std::size_
 }
 
 // Waits until an atomic has another value than `seen` and returns it: looks for a moment, since what is
-// waited for usually comes soon, then sleeps.
+// waited for usually comes soon, then lets others run, then sleeps, from which waking takes long.
 inline std::uint32_t await_change(const std::atomic<std::uint32_t>& watched, std::uint32_t seen,
-                                  int looks = 400) {
-    for (; looks > 0; --looks) {
-        const std::uint32_t now = watched.load(std::memory_order_acquire);
-        if (now != seen) return now;
+                                  int turns = 200) {
+    constexpr int kLooks = 200;
+    for (int turn = 0; turn < turns; ++turn) {
+        for (int look = 0; look < kLooks; ++look) {
+            const std::uint32_t now = watched.load(std::memory_order_acquire);
+            if (now != seen) return now;
 #if defined(__x86_64__)
-        __builtin_ia32_pause();
+            if (turn < 2) __builtin_ia32_pause();
+            else break;
 #endif
+        }
+        if (turn >= 2) std::this_thread::yield();
     }
     while (true) {
         watched.wait(seen, std::memory_order_acquire);
@@ -82,6 +89,26 @@ inline std::uint32_t await_change(const std::atomic<std::uint32_t>& watched, std
         if (now != seen) return now;
     }
 }
+
+// Deals pieces of work to those who are free to take one, so that a slow worker delays the others little.
+class Deal {
+  public:
+    void start(std::size_t pieces) {
+        pieces_ = pieces;
+        next_.store(0, std::memory_order_relaxed);
+    }
+
+    // Calls work(piece) for the pieces that fall to the caller.
+    template <class Work>
+    void take(Work work) {
+        for (std::size_t piece; (piece = next_.fetch_add(1, std::memory_order_relaxed)) < pieces_;)
+            work(piece);
+    }
+
+  private:
+    std::size_t pieces_ = 0;
+    alignas(64) std::atomic<std::size_t> next_{0};
+};
 
 // Threads that wait for work. It has one caller at a time. Where a fork has copied it, it starts threads
 // anew.
@@ -129,13 +156,19 @@ class Workers {
 
     // Called by each of those that work: waits for the others. If one has failed, it ends the work of all.
     void meet() {
-        if (!state_) return;  // the caller works alone
+        meet([] {});
+    }
+
+    // The same; the last one to come calls between() before any goes on.
+    template <class Between>
+    void meet(Between between) {
+        if (!state_ || state_->working <= 1) return between();  // the caller works alone
         State& state = *state_;
-        if (state.working <= 1) return;
         SLIDEJOIN_YIELD(before a meeting);
         const std::uint32_t round = state.round.load(std::memory_order_acquire);
         if (failed()) throw Ended();
         if (state.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == state.working) {
+            between();
             state.arrived.store(0, std::memory_order_relaxed);
             state.round.store(round + 1, std::memory_order_release);
             state.round.notify_all();
@@ -145,6 +178,9 @@ class Workers {
         }
         SLIDEJOIN_YIELD(after a meeting);
     }
+
+    // How many take part in what is run.
+    std::size_t working() const { return state_ ? state_->working : 1; }
 
     // Whether one of those that work has failed.
     bool failed() const { return state_->failed.load(std::memory_order_acquire); }

@@ -139,10 +139,10 @@ class BucketDirectory {
         ++block->size;
     }
 
-    void count_leaves(std::size_t added) { leaves_ += added; }
+    void count_leaves(std::ptrdiff_t added) { leaves_ += static_cast<std::size_t>(added); }
 
-    // Gives the range of the slot behind `slot`, in the same block, to `slot`.
-    void absorb_next(Slot slot) {
+    // Gives the range of the slot behind `slot`, in the same block, to `slot`. The leaf must be counted out.
+    static void absorb_next(Slot slot) {
         Block* block = slot.block;
         block->bounds[slot.at] = block->bounds[slot.at + 1];
         take_out(block, slot.at + 1);
@@ -232,12 +232,11 @@ class BucketDirectory {
         return slot.at < kKept ? slot : Slot{right, slot.at - kKept};
     }
 
-    void take_out(Block* block, unsigned at) {
+    static void take_out(Block* block, unsigned at) {
         const unsigned behind = --block->size - at;
         std::memmove(block->bounds + at, block->bounds + at + 1, behind * sizeof(Key));
         std::memmove(block->leaves + at, block->leaves + at + 1, behind * sizeof(std::uint32_t));
         block->bounds[block->size] = kGreatest;
-        --leaves_;
     }
 
     // Finds a block's place by its last key, which no other block ends with.

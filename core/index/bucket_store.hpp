@@ -22,6 +22,7 @@ class BucketStore {
   public:
     using Directory = BucketDirectory<Key>;
     using Slot = typename Directory::Slot;
+    using Block = typename Directory::Block;
     using Leaf = BucketLeaf<Key>;
     static constexpr unsigned kEntries = Leaf::kEntries;
 
@@ -58,20 +59,30 @@ class BucketStore {
         slot.set_count(count + 1);
     }
 
-    // What a worker may change on its own: the leaves of some blocks. It takes new leaves from those that it
-    // was lent.
+    // What a worker may change on its own, while others do the same elsewhere: the leaves of some blocks. It
+    // takes new leaves from those that it was lent.
     struct Share {
         std::vector<std::uint32_t> leaves;
-        std::size_t splits = 0;  // each of them has moved slots
+        std::ptrdiff_t added = 0;  // leaves of the directory
+        std::uint64_t moves = 0;   // as version_
+        std::vector<Key> ended;    // keys of queues that have become short
     };
 
-    // Lends leaves for the splits of about so many entries.
+    // Lends leaves for the splits of about so many entries. Those that a worker has left, it keeps.
     void lend(Share& share, std::size_t entries) {
-        const std::size_t wanted = entries / (kEntries / 4) + 1;
-        leaves_.reserve(wanted);
-        share.leaves.resize(wanted);
-        for (std::uint32_t& leaf : share.leaves) leaf = leaves_.take();
-        share.splits = 0;
+        const std::size_t wanted = entries / (kEntries / 2) + 1;
+        for (; share.leaves.size() > 2 * wanted; share.leaves.pop_back())
+            leaves_.give_back(share.leaves.back());
+        if (share.leaves.size() >= wanted) return;
+        share.leaves.reserve(wanted);
+        leaves_.reserve(wanted - share.leaves.size());
+        while (share.leaves.size() < wanted) share.leaves.push_back(leaves_.take());
+    }
+
+    // Takes all of them back.
+    void take_back(Share& share) {
+        for (const std::uint32_t leaf : share.leaves) leaves_.give_back(leaf);
+        share.leaves.clear();
     }
 
     // Inserts into a slot that is the worker's own; returns false if that would change more than is its own.
@@ -79,38 +90,78 @@ class BucketStore {
         while (!is_queue(slot) && slot.count() == kEntries) {
             const unsigned live = compact(slot);
             if (live <= kSplit) break;
-            const Leaf& leaf = leaves_[slot.leaf()];
-            const auto [least, greatest] = extremes(leaf.keys, live);
+            const auto [least, greatest] = extremes(leaves_[slot.leaf()].keys, live);
             if (least == greatest || share.leaves.empty() || !Directory::has_room(slot)) {
                 if (live == kEntries) return false;
                 break;
             }
             split_leaf(key, slot, least, greatest, live, share.leaves.back());
             share.leaves.pop_back();
-            ++share.splits;
+            ++share.added;
+            ++share.moves;
             slot = directory_.find(key);
         }
         place(key, position, slot);
         return true;
     }
 
-    // Takes back what was lent.
+    // Chooses the blocks that a sweep for so many inserted entries passes.
+    void plan_sweep(std::uint32_t newest, std::size_t inserted, std::vector<Block*>& blocks) {
+        blocks.clear();
+        const std::uint64_t window = owe(newest, inserted);
+        std::uint64_t steps = std::min(debt_ / window, kSteps * inserted);
+        for (Block* block = directory_.find(swept_).block; block && steps > 0; block = block->next) {
+            blocks.push_back(block);
+            const std::uint64_t passed = std::min<std::uint64_t>(steps, block->size);
+            steps -= passed;
+            debt_ -= passed * window;
+            pass({block, block->size - 1});
+        }
+    }
+
+    // Sweeps a block that is the worker's own.
+    void sweep_block(Block* block, Share& share) {
+        for (unsigned at = 0; at < block->size;) {
+            const Slot slot{block, at};
+            if (is_queue(slot)) {
+                queue(slot).forget(expiry_.first());
+                if (queue(slot).size() <= kJoin / 2) share.ended.push_back(slot.bound());
+            } else {
+                compact(slot);
+                if (const Slot before{block, at - 1}; at > 0 && before.count() + slot.count() <= kJoin) {
+                    share.leaves.push_back(slot.leaf());
+                    --share.added;
+                    ++share.moves;
+                    join(before, slot);
+                    continue;
+                }
+            }
+            ++at;
+        }
+    }
+
+    // Counts what a worker has changed, and does what it could not.
     void settle(Share& share) {
-        directory_.count_leaves(share.splits);
-        version_ += share.splits;
-        for (const std::uint32_t leaf : share.leaves) leaves_.give_back(leaf);
-        share.leaves.clear();
+        directory_.count_leaves(share.added);
+        version_ += share.moves;
+        for (const Key key : share.ended) end_queue(directory_.find(key));
+        share.added = 0;
+        share.moves = 0;
+        share.ended.clear();
+    }
+
+    // Merges blocks that were swept, given in the order of keys, with those behind them.
+    void merge_small(const std::vector<Block*>& blocks) {
+        for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) merge_small(*block);
     }
 
     // Sweeps as many leaves as the inserted entries require: all leaves once per window.
     void sweep(std::uint32_t newest, std::size_t inserted) {
-        const std::uint64_t window = std::max<std::uint64_t>(newest - expiry_.first() + 1, kEntries);
-        debt_ += inserted * directory_.leaves();
+        const std::uint64_t window = owe(newest, inserted);
         for (std::uint64_t steps = std::min(debt_ / window, kSteps * inserted); steps > 0; --steps) {
             debt_ -= window;
             sweep_one();
         }
-        debt_ = std::min(debt_, window * kEntries);
     }
 
     // The sweep removes expired entries.
@@ -326,15 +377,16 @@ class BucketStore {
         while (swept_ != 0);
     }
 
+    // Counts what the sweep owes for inserted entries. Returns the window.
+    std::uint64_t owe(std::uint32_t newest, std::size_t inserted) {
+        const std::uint64_t window = std::max<std::uint64_t>(newest - expiry_.first() + 1, kEntries);
+        debt_ = std::min(debt_, window * kEntries) + inserted * directory_.leaves();
+        return window;
+    }
+
     void sweep_one() {
-        Slot slot = directory_.find(swept_);
-        Slot following = slot;
-        const bool more = Directory::next(following);
-        swept_ = more ? static_cast<Key>(slot.bound() + 1) : Key{0};
-        if (!more) {
-            expiry_.cleaned(cycle_from_);
-            cycle_from_ = expiry_.first();
-        }
+        const Slot slot = directory_.find(swept_);
+        pass(slot);
         if (is_queue(slot)) {
             queue(slot).forget(expiry_.first());
             if (queue(slot).size() > kJoin / 2) return;
@@ -342,27 +394,43 @@ class BucketStore {
         } else {
             compact(slot);
         }
+        const bool last = slot.at + 1 == slot.block->size;
         // The leaf before has just been swept, so its count has no expired entries.
         if (slot.at > 0) {
             const Slot before{slot.block, slot.at - 1};
-            if (before.count() + slot.count() <= kJoin) join(before, slot);
+            if (before.count() + slot.count() <= kJoin) {
+                leaves_.give_back(slot.leaf());
+                directory_.count_leaves(-1);
+                ++version_;
+                join(before, slot);
+            }
         }
-        if (!more || following.block != slot.block) {
-            if (slot.block->size < Directory::kSlots / 4) version_ += directory_.merge_blocks(slot.block);
-        }
+        if (last) merge_small(slot.block);
     }
 
-    // Moves the entries of the next leaf into this one.
+    // The sweep goes on behind this slot; behind the last one it begins its next round.
+    void pass(Slot slot) {
+        Slot following = slot;
+        const bool more = Directory::next(following);
+        swept_ = more ? static_cast<Key>(slot.bound() + 1) : Key{0};
+        if (more) return;
+        expiry_.cleaned(cycle_from_);
+        cycle_from_ = expiry_.first();
+    }
+
+    void merge_small(Block* block) {
+        if (block->size < Directory::kSlots / 4) version_ += directory_.merge_blocks(block);
+    }
+
+    // Moves the entries of the next leaf into this one; that leaf is no longer used.
     void join(Slot slot, Slot following) {
-        ++version_;
         Leaf& left = leaves_[slot.leaf()];
         const Leaf& right = leaves_[following.leaf()];
         const unsigned count = slot.count(), more = following.count();
         std::memcpy(left.keys + count, right.keys, more * sizeof(Key));
         std::memcpy(left.positions + count, right.positions, more * sizeof(std::uint32_t));
         slot.set_count(count + more);
-        leaves_.give_back(following.leaf());
-        directory_.absorb_next(slot);
+        Directory::absorb_next(slot);
     }
 
     // Turns a queue with few entries into a leaf again.

@@ -147,36 +147,33 @@ class BucketTree {
         struct Part {
             Key last;  // the greatest key of its range
             typename BucketStore<Key>::Share share;
+            std::vector<Entry<Key>> entries;
             std::vector<Entry<Key>> waiting;
         };
         std::vector<EntryList<Key>> lists;  // what is inserted: each list behind the one before
         std::vector<Part> parts;
         std::vector<Key> samples;
+        std::vector<Block*> swept;
         std::uint32_t newest;
         std::size_t count;
     };
 
     // Divides the keys into so many parts, with about as many of the lists' entries each.
     void begin_parts(Parts& parts, std::size_t wanted) {
-        constexpr std::size_t kSamples = 64;  // of each list
+        for (std::size_t i = wanted; i < parts.parts.size(); ++i) buckets_.take_back(parts.parts[i].share);
+        const bool even = parts.parts.size() == wanted && are_even(parts);
         parts.parts.resize(wanted);
-        parts.samples.clear();
+        parts.swept.clear();
         parts.count = 0;
         for (const EntryList<Key>& list : parts.lists) {
             if (!list.count) continue;
             if (!parts.count) buckets_.start(list.entries[0].value);
             parts.newest = list.entries[list.count - 1].value;
             parts.count += list.count;
-            const std::size_t step = std::max<std::size_t>(1, list.count / kSamples);
-            for (std::size_t at = step / 2; at < list.count; at += step)
-                parts.samples.push_back(list.by_key[at].key);
         }
-        std::sort(parts.samples.begin(), parts.samples.end());
-        for (std::size_t i = 0; i < wanted; ++i) {
-            typename Parts::Part& part = parts.parts[i];
-            const std::size_t at = parts.samples.size() * (i + 1) / wanted;
-            const bool last = at == parts.samples.size();
-            part.last = last ? Directory::kGreatest : buckets_.directory().block_bound(parts.samples[at]);
+        if (!even) divide(parts);
+        for (typename Parts::Part& part : parts.parts) {
+            part.last = buckets_.directory().block_bound(part.last);
             part.waiting.clear();
             buckets_.lend(part.share, parts.count / wanted);
         }
@@ -186,20 +183,32 @@ class BucketTree {
     void insert_part(Parts& parts, std::size_t number) {
         typename Parts::Part& part = parts.parts[number];
         const auto up_to = [](Key key, const Entry<Key>& entry) { return key < entry.key; };
+        part.entries.clear();
         for (const EntryList<Key>& list : parts.lists) {
             const Entry<Key>*from = list.by_key, *const end = from + list.count;
             if (number) from = std::upper_bound(from, end, parts.parts[number - 1].last, up_to);
-            const Entry<Key>* const to = std::upper_bound(from, end, part.last, up_to);
-            insert_part(from, static_cast<std::size_t>(to - from), part);
+            part.entries.insert(part.entries.end(), from, std::upper_bound(from, end, part.last, up_to));
         }
+        insert_within(part);
     }
 
-    void end_parts(Parts& parts) {
+    // What the workers could not insert; then each sweeps its share of some blocks.
+    void settle_parts(Parts& parts) {
         for (typename Parts::Part& part : parts.parts) buckets_.settle(part.share);
         for (const typename Parts::Part& part : parts.parts)
             for (const Entry<Key>& entry : part.waiting)
                 buckets_.place(entry.key, entry.value, buckets_.directory().find(entry.key));
-        if (parts.count) buckets_.sweep(parts.newest, parts.count);
+        if (parts.count) buckets_.plan_sweep(parts.newest, parts.count, parts.swept);
+    }
+
+    void sweep_part(Parts& parts, std::size_t number) {
+        for (std::size_t i = number; i < parts.swept.size(); i += parts.parts.size())
+            buckets_.sweep_block(parts.swept[i], parts.parts[number].share);
+    }
+
+    void end_parts(Parts& parts) {
+        for (typename Parts::Part& part : parts.parts) buckets_.settle(part.share);
+        buckets_.merge_small(parts.swept);
     }
 
     // Compares all keys first, so that only the positions in the intervals are prefetched.
@@ -262,18 +271,46 @@ class BucketTree {
   private:
     static constexpr unsigned kLeavesAhead = 4;
 
-    void insert_part(const Entry<Key>* entries, std::size_t count, typename Parts::Part& part) {
+    // Whether each part had about its share of the last entries, so that the same division serves the next.
+    static bool are_even(const Parts& parts) {
+        const std::size_t share = parts.count / std::max<std::size_t>(1, parts.parts.size());
+        for (const typename Parts::Part& part : parts.parts)
+            if (part.entries.size() > share + share / 4) return false;
+        return parts.count > 0;
+    }
+
+    // Divides the keys by a sample of the entries.
+    static void divide(Parts& parts) {
+        constexpr std::size_t kSamples = 64;  // for each part
+        const std::size_t wanted = parts.parts.size();
+        const std::size_t each = std::max<std::size_t>(4, kSamples * wanted / parts.lists.size());
+        parts.samples.clear();
+        for (const EntryList<Key>& list : parts.lists) {
+            const std::size_t step = std::max<std::size_t>(1, list.count / each);
+            for (std::size_t at = step / 2; at < list.count; at += step)
+                parts.samples.push_back(list.by_key[at].key);
+        }
+        std::sort(parts.samples.begin(), parts.samples.end());
+        for (std::size_t i = 0; i < wanted; ++i) {
+            const std::size_t at = parts.samples.size() * (i + 1) / wanted;
+            parts.parts[i].last = at < parts.samples.size() ? parts.samples[at] : Directory::kGreatest;
+        }
+    }
+
+    void insert_within(typename Parts::Part& part) {
+        const Entry<Key>* const entries = part.entries.data();
+        const std::size_t count = part.entries.size();
         GroupInserts hints[2];
         const auto prefetch_at = [&](std::size_t at, GroupInserts& to) {
             if (at < count) prefetch_inserts(entries + at, std::min(kGroup, count - at), to);
-            to.version = part.share.splits;
+            to.version = part.share.moves;
         };
         prefetch_at(0, hints[0]);
         for (std::size_t at = 0, turn = 0; at < count; at += kGroup, turn ^= 1) {
             prefetch_at(at + kGroup, hints[turn ^ 1]);
             for (std::size_t i = at; i < std::min(at + kGroup, count); ++i) {
                 const Entry<Key>& entry = entries[i];
-                const Slot slot = hints[turn].version == part.share.splits
+                const Slot slot = hints[turn].version == part.share.moves
                                       ? hints[turn].slots[i - at]
                                       : buckets_.directory().find(entry.key);
                 if (!buckets_.place_within(entry.key, entry.value, slot, part.share))

@@ -19,10 +19,9 @@ class IndexPair {
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
-    // The same in two steps for several workers, each of which has a group: all call insert_together, each
-    // with its number, then each probes. Groups are sorted, and follow each other in the order of arrival.
-    virtual void insert_together(const Group<Key>* groups, std::size_t worker, std::size_t workers,
-                                 Workers& pool) = 0;
+    // The same in two steps for several workers: all call insert_together with the same sorted groups, which
+    // follow each other in the order of arrival; then each group is probed for by one of them.
+    virtual void insert_together(const std::vector<Group<Key>>& groups, Workers& pool) = 0;
     virtual void probe(const Group<Key>& group, MatchList& matches) const = 0;
     virtual void probe(const Group<Key>& group, MatchCount& matches) const = 0;
     virtual void probe(const Group<Key>& group, FilteredList& matches) const = 0;
@@ -49,27 +48,19 @@ class IndexPairOf final : public IndexPair<Key> {
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
-    void insert_together(const Group<Key>* groups, std::size_t worker, std::size_t workers,
-                         Workers& pool) override {
-        const std::size_t entries[2] = {count_entries(groups, workers, 0), count_entries(groups, workers, 1)};
-        const Division division(entries, workers);
-        const int side = worker >= division.first;
-        const std::size_t part = side ? worker - division.first : worker;
+    void insert_together(const std::vector<Group<Key>>& groups, Workers& pool) override {
         if constexpr (requires { typename Index::Parts; }) {
-            const std::size_t parts = side ? workers - division.first : division.first;
-            if (part == 0) {
-                parts_[side].lists.clear();
-                for (std::size_t i = 0; i < workers; ++i)
-                    parts_[side].lists.push_back(
-                        {groups[i].entries[side], groups[i].by_key[side], groups[i].entry_count[side]});
-                index_[side].begin_parts(parts_[side], parts);
-            }
+            pool.meet([&] { begin_parts(groups, pool.working()); });
+            deal_.take(
+                [&](std::size_t piece) { index_[piece % 2].insert_part(parts_[piece % 2], piece / 2); });
+            pool.meet([&] { settle_parts(); });
+            deal_.take(
+                [&](std::size_t piece) { index_[piece % 2].sweep_part(parts_[piece % 2], piece / 2); });
+            pool.meet([&] { for_both([&](int i) { index_[i].end_parts(parts_[i]); }); });
+        } else {
+            pool.meet([&] { deal_.start(2); });
+            deal_.take([&](std::size_t side) { insert_gathered(groups, static_cast<int>(side)); });
             pool.meet();
-            index_[side].insert_part(parts_[side], part);
-            pool.meet();
-            if (part == 0) index_[side].end_parts(parts_[side]);
-        } else if (part == 0) {
-            insert_gathered(groups, workers, side);
         }
     }
 
@@ -128,32 +119,39 @@ class IndexPairOf final : public IndexPair<Key> {
             probe_all(probed(i), group.tasks, group.order[i], group.order_count[i], group.sorted, matches);
     }
 
-    // How many of the workers insert into the left index; the others insert into the right one. Each side
-    // that has entries has a worker.
-    struct Division {
-        Division(const std::size_t (&entries)[2], std::size_t workers) {
-            const std::size_t all = entries[0] + entries[1];
-            first = all ? (workers * entries[0] + all / 2) / all : workers;
-            first = std::clamp<std::size_t>(first, 1, workers - (entries[1] > 0));
-        }
-        std::size_t first;
-    };
+    // Divides the entries of both sides into parts, as many as there are workers.
+    void begin_parts(const std::vector<Group<Key>>& groups, std::size_t workers) {
+        for_both([&](int side) {
+            parts_[side].lists.clear();
+            for (const Group<Key>& group : groups)
+                parts_[side].lists.push_back(
+                    {group.entries[side], group.by_key[side], group.entry_count[side]});
+            index_[side].begin_parts(parts_[side], workers);
+        });
+        deal_.start(2 * workers);
+    }
 
-    static std::size_t count_entries(const Group<Key>* groups, std::size_t workers, int side) {
-        std::size_t count = 0;
-        for (std::size_t i = 0; i < workers; ++i) count += groups[i].entry_count[side];
-        return count;
+    void settle_parts() {
+        for_both([&](int side) { index_[side].settle_parts(parts_[side]); });
+        deal_.start(2 * parts_[0].parts.size());
+    }
+
+    template <class Call>
+    static void for_both(Call call) {
+        call(0);
+        call(1);
     }
 
     // Inserts the entries of all groups as those of one.
-    void insert_gathered(const Group<Key>* groups, std::size_t workers, int side) {
-        const std::size_t count = count_entries(groups, workers, side);
+    void insert_gathered(const std::vector<Group<Key>>& groups, int side) {
+        std::size_t count = 0;
+        for (const Group<Key>& group : groups) count += group.entry_count[side];
         if (!count) return;
         Gathered& gathered = gathered_[side];
         gathered.entries.reserve(count);
-        std::size_t done = 0;
-        for (std::size_t i = 0; i < workers; done += groups[i++].entry_count[side])
-            std::copy_n(groups[i].entries[side], groups[i].entry_count[side], gathered.entries.data() + done);
+        Entry<Key>* to = gathered.entries.data();
+        for (const Group<Key>& group : groups)
+            to = std::copy_n(group.entries[side], group.entry_count[side], to);
         sort_copy(gathered.entries.data(), count, gathered.by_key, gathered.scratch);
         insert_all(index_[side], gathered.entries.data(), count, gathered.by_key.data());
     }
@@ -204,6 +202,7 @@ class IndexPairOf final : public IndexPair<Key> {
     Index index_[2];        // a self-join uses the first only
     Gathered gathered_[2];  // where an index takes the entries of a side from one worker
     [[no_unique_address]] decltype(parts_of<Index>(0)) parts_[2];
+    Deal deal_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

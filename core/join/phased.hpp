@@ -1,14 +1,14 @@
 // Several workers share a group of arrivals in phases, with a meeting of all between two of them:
 //
-//   admit    each reads a slice of the arrivals, counts its sides, and gives its tuples their places; then it
-//            sorts what they insert and probe for
-//   insert   each inserts into one index, and into a range of keys of its own where the index can be divided
-//   probe    each probes for its slice, with the visible ranges as filter: no index changes meanwhile
-//   write    each writes the pairs of its slice behind those of the slices before
+//   read     the keys of a slice of the arrivals, and how many are of which side
+//   admit    the places of the tuples of a slice; what they insert and probe for is sorted
+//   insert   the entries of one side, or of a range of keys of it where the index can be divided
+//   probe    what a slice probes for, with the visible ranges as filter: no index changes meanwhile
+//   write    the pairs of a slice, behind those of the slices before
 //
 // Slices are contiguous, so the pairs come in the order of arrival, as those of one thread, with no copy in
-// between. No lock is held: between two meetings, no two workers use what one of them changes. Cost: about
-// 1 us for each of the five to seven meetings.
+// between. No lock is held: between two meetings, no two workers use what one of them changes. Cost: 1-2 us
+// for each of the five meetings.
 #pragma once
 
 #include "lane.hpp"
@@ -29,15 +29,21 @@ class Lanes {
     // From now on so many workers; may be called by any thread.
     void want(std::uint32_t workers) { wanted_.store(workers, std::memory_order_relaxed); }
 
-    // Makes lanes and threads for a group of so many arrivals. Returns how many workers share it.
+    // Makes threads for a group of so many arrivals. Returns how many workers share it.
     std::size_t prepare(std::size_t arrivals) {
         const std::size_t wanted = wanted_.load(std::memory_order_relaxed);
         if (wanted <= 1 || arrivals < 2 * kShare) return 1;
-        const std::size_t workers = pool_.prepare(std::min(wanted, arrivals / kShare));
-        while (lanes_.size() < workers) {
+        return pool_.prepare(std::min(wanted, arrivals / kShare));
+    }
+
+    // Makes a lane for each slice that workers share so many arrivals in. Returns their number.
+    std::size_t slices(std::size_t arrivals, std::size_t workers) {
+        const std::size_t slices = std::clamp(arrivals / kShare, workers, kSlices * workers);
+        while (lanes_.size() < slices) {
             lanes_.push_back(std::make_unique<Lane<Key>>(spec_, lanes_[0].get()));
+            lanes_.back()->reader.start();
         }
-        return workers;
+        return slices;
     }
 
     // The next batch begins.
@@ -57,7 +63,8 @@ class Lanes {
     }
 
   private:
-    static constexpr std::size_t kShare = 128;  // least number of arrivals for a worker
+    static constexpr std::size_t kShare = 128;  // least number of arrivals of a slice
+    static constexpr std::size_t kSlices = 2;   // for each worker
 
     const JoinSpec& spec_;
     std::vector<std::unique_ptr<Lane<Key>>> lanes_;
@@ -65,7 +72,8 @@ class Lanes {
     std::atomic<std::uint32_t> wanted_{1};
 };
 
-// One group on its way through the phases.
+// One group on its way through the phases. It is cut into slices, more than there are workers; in each phase
+// a slice is done by the worker that is free for it.
 template <class Key>
 class Phases {
   public:
@@ -75,119 +83,159 @@ class Phases {
         : lanes_(lanes),
           pool_(lanes.pool()),
           workers_(workers),
+          slices_(lanes.slices(arrivals, workers)),
           indexes_(indexes),
           arrivals_(arrivals),
           pairs_(pairs),
-          groups_(workers),
-          shares_(workers) {}
-
-    // Lets the workers admit the arrivals of `batch` from `start` on to a window of rows: all have keys and
-    // are stored. If there is a null among them after all, otherwise() admits them.
-    template <class Otherwise>
-    void admit_plain(const Batch& batch, std::size_t start, Window& window, Otherwise otherwise) {
-        bool nulls = false;
-        pool_.run(workers_, [&](std::size_t worker) {
-            Lane<Key>& lane = lanes_[worker];
-            const Slice slice(arrivals_, worker, workers_);
-            const std::size_t count = slice.to - slice.from;
-            const std::uint8_t* const sides = batch.sides + start + slice.from;
-            const std::size_t at = lane.reader.read(batch, start + slice.from, count, start + slice.to);
-            Share& share = shares_[worker];
-            share.nulls = lane.reader.any_null();
-            share.rights = 0;
-            for (std::size_t i = 0; i < count; ++i) share.rights += sides[i] & 1;
-            pool_.meet();
-            std::uint64_t next[2] = {window.next(Side::left), window.next(Side::right)};
-            for (std::size_t i = 0; i < workers_; ++i) {
-                if (shares_[i].nulls) {
-                    if (worker == 0) nulls = true;
-                    return;
-                }
-                if (i >= worker) continue;
-                const Slice before(arrivals_, i, workers_);
-                next[1] += shares_[i].rights;
-                next[0] += before.to - before.from - shares_[i].rights;
-            }
-            lane.buffer.start(count);
-            window.place_rows(sides, count, next, lane.buffer.places());
-            lane.buffer.add_plain(sides, lane.reader.keys() + at, lane.reader.intervals(at), count);
-            if (worker + 1 == workers_) std::copy_n(next, 2, next_);
-        });
-        if (nulls) otherwise();
-        else window.advance_rows(next_);
+          groups_(slices_),
+          shares_(slices_) {
+        for (Deal& deal : deals_) deal.start(slices_);
     }
 
+    std::size_t slices() const { return slices_; }
+    Slice slice(std::size_t number) const { return Slice(arrivals_, number, slices_); }
+
     // Joins what was admitted. With `ends`, ends[i] becomes the number of pairs up to arrival i.
-    std::uint64_t run(std::uint64_t* ends) {
-        pool_.run(workers_, [&](std::size_t worker) { work(worker, ends); });
+    std::uint64_t join(std::uint64_t* ends) {
+        pool_.run(workers_, [&](std::size_t) {
+            deals_[kSort].take([&](std::size_t i) { groups_[i] = lanes_[i].group(slice(i).size(), false); });
+            work(ends);
+        });
+        return finish();
+    }
+
+    // Admits the arrivals of `batch` from `start` on to a window of rows, if all have keys and are stored,
+    // and joins them. If there is a null among them, otherwise() admits them.
+    template <class Otherwise>
+    std::uint64_t admit_and_join(const Batch& batch, std::size_t start, Window& window, Otherwise otherwise) {
+        pool_.run(workers_, [&](std::size_t) {
+            deals_[kRead].take([&](std::size_t i) { read(i, batch, start); });
+            pool_.meet([&] {
+                if (!place(window)) otherwise();
+            });
+            deals_[kSort].take([&](std::size_t i) {
+                if (placed_) admit(i, batch, start, window);
+                groups_[i] = lanes_[i].group(slice(i).size(), false);
+            });
+            work(nullptr);
+        });
+        if (placed_) window.advance_rows(next_);
+        return finish();
+    }
+
+  private:
+    enum { kRead, kSort, kProbe, kWrite, kPhases };
+
+    // What the others need to know of a slice.
+    struct alignas(kCacheLine) Share {
+        bool nulls;
+        std::uint64_t rights;
+        std::uint64_t next[2];  // positions of both sides before the slice
+        std::uint64_t found;
+        std::uint64_t before;  // pairs
+    };
+
+    void read(std::size_t i, const Batch& batch, std::size_t start) {
+        const Slice slice = this->slice(i);
+        const std::uint8_t* const sides = batch.sides + start + slice.from;
+        ArrivalReader<Key>& reader = lanes_[i].reader;
+        reader.read(batch, start + slice.from, slice.size(), start + slice.to);
+        shares_[i].nulls = reader.any_null();
+        std::uint64_t rights = 0;
+        for (std::size_t row = 0; row < slice.size(); ++row) rights += sides[row] & 1;
+        shares_[i].rights = rights;
+    }
+
+    // Counts the positions before each slice. Returns false if a tuple is null.
+    bool place(const Window& window) {
+        std::uint64_t left = window.next(Side::left), right = window.next(Side::right);
+        for (std::size_t i = 0; i < slices_; ++i) {
+            Share& share = shares_[i];
+            if (share.nulls) return false;
+            share.next[0] = left;
+            share.next[1] = right;
+            left += slice(i).size() - share.rights;
+            right += share.rights;
+        }
+        return placed_ = true;
+    }
+
+    void admit(std::size_t i, const Batch& batch, std::size_t start, const Window& window) {
+        const Slice slice = this->slice(i);
+        const std::uint8_t* const sides = batch.sides + start + slice.from;
+        Lane<Key>& lane = lanes_[i];
+        const std::size_t at = lane.reader.read(batch, start + slice.from, slice.size(), start + slice.to);
+        lane.buffer.start(slice.size());
+        window.place_rows(sides, slice.size(), shares_[i].next, lane.buffer.places());
+        lane.buffer.add_plain(sides, lane.reader.keys() + at, lane.reader.intervals(at), slice.size());
+        if (i + 1 == slices_) std::copy_n(shares_[i].next, 2, next_);
+    }
+
+    void work(std::uint64_t* ends) {
+        indexes_.insert_together(groups_, pool_);
+        deals_[kProbe].take([&](std::size_t i) { probe(i, ends); });
+        if (!pairs_) return;
+        pool_.meet([&] { reserve(); });
+        deals_[kWrite].take([&](std::size_t i) { write(i, ends); });
+    }
+
+    void probe(std::size_t i, std::uint64_t* ends) {
+        Lane<Key>& lane = lanes_[i];
+        const bool listed = lane.listed(pairs_);
+        std::uint64_t& found = shares_[i].found;
+        found = lane.collect(listed, [&](auto& matches) {
+            static_cast<const IndexPair<Key>&>(indexes_).probe(groups_[i], matches);
+        });
+        if (!listed || lane.exact()) return;
+        lane.pairs.clear();
+        const Slice slice = this->slice(i);
+        found = lane.append(lane.found(), pairs_ ? &lane.pairs : nullptr, ends ? ends + slice.from : nullptr,
+                            slice.size());
+    }
+
+    void reserve() {
+        std::uint64_t total = 0;
+        for (Share& share : shares_) {
+            share.before = pairs_->size() + total;
+            total += share.found;
+        }
+        pairs_->reserve(total + kFew);
+    }
+
+    void write(std::size_t i, std::uint64_t* ends) {
+        Lane<Key>& lane = lanes_[i];
+        const Slice slice = this->slice(i);
+        const auto [nulls, rights, next, found, before] = shares_[i];
+        if (ends) ends += slice.from;
+        PairRoom room(pairs_->left() + before, pairs_->right() + before, found, before);
+        if (lane.exact()) {
+            lane.write(lane.found(), &room, ends, slice.size());
+            return;
+        }
+        std::copy_n(lane.pairs.left(), found, room.left);
+        std::copy_n(lane.pairs.right(), found, room.right);
+        for (std::size_t row = 0; ends && row < slice.size(); ++row) ends[row] += before;
+    }
+
+    std::uint64_t finish() {
         std::uint64_t total = 0;
         for (const Share& share : shares_) total += share.found;
         if (pairs_) pairs_->add(total);
         return total;
     }
 
-  private:
-    // What the others need to know of a worker's slice.
-    struct alignas(kCacheLine) Share {
-        bool nulls;
-        std::uint64_t rights;
-        std::uint64_t found;
-    };
-
-    void work(std::size_t worker, std::uint64_t* ends) {
-        Lane<Key>& lane = lanes_[worker];
-        const Slice slice(arrivals_, worker, workers_);
-        const std::size_t count = slice.to - slice.from;
-        groups_[worker] = lane.group(count, false);
-        pool_.meet();
-        indexes_.insert_together(groups_.data(), worker, workers_, pool_);
-        pool_.meet();
-        const bool listed = lane.listed(pairs_);
-        std::uint64_t& found = shares_[worker].found;
-        found = lane.collect(listed, [&](auto& matches) {
-            static_cast<const IndexPair<Key>&>(indexes_).probe(groups_[worker], matches);
-        });
-        if (listed && !lane.exact()) {
-            lane.pairs.clear();
-            found = lane.append(lane.found(), pairs_ ? &lane.pairs : nullptr,
-                                ends ? ends + slice.from : nullptr, count);
-        }
-        if (!pairs_) return;
-        pool_.meet();
-        if (worker == 0) reserve();
-        pool_.meet();
-        write(lane, worker, ends ? ends + slice.from : nullptr, count);
-    }
-
-    void reserve() {
-        std::uint64_t total = 0;
-        for (const Share& share : shares_) total += share.found;
-        pairs_->reserve(total + kFew);
-    }
-
-    void write(Lane<Key>& lane, std::size_t worker, std::uint64_t* ends, std::size_t count) {
-        std::uint64_t before = pairs_->size();
-        for (std::size_t i = 0; i < worker; ++i) before += shares_[i].found;
-        const std::size_t found = shares_[worker].found;
-        PairRoom room(pairs_->left() + before, pairs_->right() + before, found, before);
-        if (lane.exact()) {
-            lane.write(lane.found(), &room, ends, count);
-            return;
-        }
-        std::copy_n(lane.pairs.left(), found, room.left);
-        std::copy_n(lane.pairs.right(), found, room.right);
-        for (std::size_t i = 0; ends && i < count; ++i) ends[i] += before;
-    }
-
     Lanes<Key>& lanes_;
     Workers& pool_;
     std::size_t workers_;
+    std::size_t slices_;
     IndexPair<Key>& indexes_;
     std::size_t arrivals_;
     Pairs* pairs_;
     std::vector<Group<Key>> groups_;
     std::vector<Share> shares_;
-    std::uint64_t next_[2];
+    Deal deals_[kPhases];
+    std::uint64_t next_[2];  // positions of both sides behind the arrivals
+    bool placed_ = false;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

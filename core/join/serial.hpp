@@ -352,19 +352,18 @@ class SerialJoin final : public Engine {
     // The same by several workers, with admission, which they do, too, where it is plain.
     std::uint64_t find_together(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
                                 Pairs* pairs) {
+        Phases<Key> phases(lanes_, workers, *indexes_, count, pairs);
         const auto admit_all = [&] {
-            for (std::size_t i = 0; i < workers; ++i) {
-                const Slice slice(count, i, workers);
-                admit(batch, start + slice.from, slice.to - slice.from, lanes_[i], slice.from,
-                      start + slice.to);
+            for (std::size_t i = 0; i < phases.slices(); ++i) {
+                const Slice slice = phases.slice(i);
+                admit(batch, start + slice.from, slice.size(), lanes_[i], slice.from, start + slice.to);
             }
         };
-        Phases<Key> phases(lanes_, workers, *indexes_, count, pairs);
-        if (plain_ && batch.store) phases.admit_plain(batch, start, window_, admit_all);
-        else admit_all();
-        if (window_.finals().empty()) return phases.run(nullptr);
+        if (plain_ && batch.store) return phases.admit_and_join(batch, start, window_, admit_all);
+        admit_all();
+        if (window_.finals().empty()) return phases.join(nullptr);
         ends_.reserve(count);
-        const std::uint64_t written = phases.run(ends_.data());
+        const std::uint64_t written = phases.join(ends_.data());
         note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
         return written;
     }
