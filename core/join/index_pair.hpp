@@ -20,8 +20,10 @@ class IndexPair {
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
     // The same in two steps for several workers: all call insert_together with the same sorted groups, which
-    // follow each other in the order of arrival; then each group is probed for by one of them.
-    virtual void insert_together(const std::vector<Group<Key>>& groups, Workers& pool) = 0;
+    // follow each other in the order of arrival; then each group is probed for by one of them. Once all have
+    // come, one of them calls ready(), before the groups are read.
+    virtual void insert_together(const std::vector<Group<Key>>& groups, Workers& pool,
+                                 const std::function<void()>& ready) = 0;
     virtual void probe(const Group<Key>& group, MatchList& matches) const = 0;
     virtual void probe(const Group<Key>& group, MatchCount& matches) const = 0;
     virtual void probe(const Group<Key>& group, FilteredList& matches) const = 0;
@@ -48,9 +50,13 @@ class IndexPairOf final : public IndexPair<Key> {
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
-    void insert_together(const std::vector<Group<Key>>& groups, Workers& pool) override {
+    void insert_together(const std::vector<Group<Key>>& groups, Workers& pool,
+                         const std::function<void()>& ready) override {
         if constexpr (requires { typename Index::Parts; }) {
-            pool.meet([&] { begin_parts(groups, pool.working()); });
+            pool.meet([&] {
+                ready();
+                begin_parts(groups, pool.working());
+            });
             deal_.take(
                 [&](std::size_t piece) { index_[piece % 2].insert_part(parts_[piece % 2], piece / 2); });
             pool.meet([&] { settle_parts(); });
@@ -58,7 +64,10 @@ class IndexPairOf final : public IndexPair<Key> {
                 [&](std::size_t piece) { index_[piece % 2].sweep_part(parts_[piece % 2], piece / 2); });
             pool.meet([&] { for_both([&](int i) { index_[i].end_parts(parts_[i]); }); });
         } else {
-            pool.meet([&] { deal_.start(2); });
+            pool.meet([&] {
+                ready();
+                deal_.start(2);
+            });
             deal_.take([&](std::size_t side) { insert_gathered(groups, static_cast<int>(side)); });
             pool.meet();
         }

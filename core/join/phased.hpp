@@ -1,7 +1,8 @@
 // Several workers share a group of arrivals in phases, with a meeting of all between two of them:
 //
-//   read     the keys of a slice of the arrivals, and how many are of which side
-//   admit    the places of the tuples of a slice; what they insert and probe for is sorted
+//   admit    the keys of a slice of the arrivals, and the places of its tuples; what they insert and probe
+//   for
+//            is sorted
 //   insert   the entries of one side, or of a range of keys of it where the index can be divided
 //   probe    what a slice probes for, with the visible ranges as filter: no index changes meanwhile
 //   write    the pairs of a slice, behind those of the slices before
@@ -98,8 +99,8 @@ class Phases {
     // Joins what was admitted. With `ends`, ends[i] becomes the number of pairs up to arrival i.
     std::uint64_t join(std::uint64_t* ends) {
         pool_.run(workers_, [&](std::size_t) {
-            deals_[kSort].take([&](std::size_t i) { groups_[i] = lanes_[i].group(slice(i).size(), false); });
-            work(ends);
+            deals_[kAdmit].take([&](std::size_t i) { sort(i); });
+            work([] {}, ends);
         });
         return finish();
     }
@@ -108,71 +109,60 @@ class Phases {
     // and joins them. If there is a null among them, otherwise() admits them.
     template <class Otherwise>
     std::uint64_t admit_and_join(const Batch& batch, std::size_t start, Window& window, Otherwise otherwise) {
+        std::uint64_t next[2] = {window.next(Side::left), window.next(Side::right)};
+        for (std::size_t i = 0; i < slices_; ++i) {
+            std::copy_n(next, 2, shares_[i].next);
+            const Slice slice = this->slice(i);
+            const std::uint8_t* const sides = batch.sides + start;
+            std::uint64_t rights = 0;
+            for (std::size_t row = slice.from; row < slice.to; ++row) rights += sides[row] & 1;
+            next[0] += slice.size() - rights;
+            next[1] += rights;
+        }
+        bool nulls = false;
+        const auto admitted = [&] {
+            for (const Share& share : shares_) nulls |= share.nulls;
+            if (!nulls) return window.advance_rows(next);
+            otherwise();
+            for (std::size_t i = 0; i < slices_; ++i) sort(i);
+        };
         pool_.run(workers_, [&](std::size_t) {
-            deals_[kRead].take([&](std::size_t i) { read(i, batch, start); });
-            pool_.meet([&] {
-                if (!place(window)) otherwise();
+            deals_[kAdmit].take([&](std::size_t i) {
+                admit(i, batch, start, window);
+                sort(i);
             });
-            deals_[kSort].take([&](std::size_t i) {
-                if (placed_) admit(i, batch, start, window);
-                groups_[i] = lanes_[i].group(slice(i).size(), false);
-            });
-            work(nullptr);
+            work(admitted, nullptr);
         });
-        if (placed_) window.advance_rows(next_);
         return finish();
     }
 
   private:
-    enum { kRead, kSort, kProbe, kWrite, kPhases };
+    enum { kAdmit, kProbe, kWrite, kPhases };
 
     // What the others need to know of a slice.
     struct alignas(kCacheLine) Share {
         bool nulls;
-        std::uint64_t rights;
         std::uint64_t next[2];  // positions of both sides before the slice
         std::uint64_t found;
         std::uint64_t before;  // pairs
     };
-
-    void read(std::size_t i, const Batch& batch, std::size_t start) {
-        const Slice slice = this->slice(i);
-        const std::uint8_t* const sides = batch.sides + start + slice.from;
-        ArrivalReader<Key>& reader = lanes_[i].reader;
-        reader.read(batch, start + slice.from, slice.size(), start + slice.to);
-        shares_[i].nulls = reader.any_null();
-        std::uint64_t rights = 0;
-        for (std::size_t row = 0; row < slice.size(); ++row) rights += sides[row] & 1;
-        shares_[i].rights = rights;
-    }
-
-    // Counts the positions before each slice. Returns false if a tuple is null.
-    bool place(const Window& window) {
-        std::uint64_t left = window.next(Side::left), right = window.next(Side::right);
-        for (std::size_t i = 0; i < slices_; ++i) {
-            Share& share = shares_[i];
-            if (share.nulls) return false;
-            share.next[0] = left;
-            share.next[1] = right;
-            left += slice(i).size() - share.rights;
-            right += share.rights;
-        }
-        return placed_ = true;
-    }
 
     void admit(std::size_t i, const Batch& batch, std::size_t start, const Window& window) {
         const Slice slice = this->slice(i);
         const std::uint8_t* const sides = batch.sides + start + slice.from;
         Lane<Key>& lane = lanes_[i];
         const std::size_t at = lane.reader.read(batch, start + slice.from, slice.size(), start + slice.to);
+        shares_[i].nulls = lane.reader.any_null();
         lane.buffer.start(slice.size());
         window.place_rows(sides, slice.size(), shares_[i].next, lane.buffer.places());
         lane.buffer.add_plain(sides, lane.reader.keys() + at, lane.reader.intervals(at), slice.size());
-        if (i + 1 == slices_) std::copy_n(shares_[i].next, 2, next_);
     }
 
-    void work(std::uint64_t* ends) {
-        indexes_.insert_together(groups_, pool_);
+    void sort(std::size_t i) { groups_[i] = lanes_[i].group(slice(i).size(), false); }
+
+    template <class Admitted>
+    void work(Admitted admitted, std::uint64_t* ends) {
+        indexes_.insert_together(groups_, pool_, admitted);
         deals_[kProbe].take([&](std::size_t i) { probe(i, ends); });
         if (!pairs_) return;
         pool_.meet([&] { reserve(); });
@@ -205,7 +195,7 @@ class Phases {
     void write(std::size_t i, std::uint64_t* ends) {
         Lane<Key>& lane = lanes_[i];
         const Slice slice = this->slice(i);
-        const auto [nulls, rights, next, found, before] = shares_[i];
+        const std::uint64_t found = shares_[i].found, before = shares_[i].before;
         if (ends) ends += slice.from;
         PairRoom room(pairs_->left() + before, pairs_->right() + before, found, before);
         if (lane.exact()) {
@@ -234,8 +224,6 @@ class Phases {
     std::vector<Group<Key>> groups_;
     std::vector<Share> shares_;
     Deal deals_[kPhases];
-    std::uint64_t next_[2];  // positions of both sides behind the arrivals
-    bool placed_ = false;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET
