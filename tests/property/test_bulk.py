@@ -1,4 +1,4 @@
-"""Every index gives the reference's pairs on streams that are long enough to grow, shrink and renew it."""
+"""Every index and number of workers gives the reference's pairs on streams that grow, shrink and renew it."""
 
 import os
 
@@ -20,6 +20,7 @@ def test_index_group_level_and_batches(case, data):
             "index": data.draw(st.sampled_from(INDEXES)),
             "group": data.draw(st.sampled_from(GROUPS)),
             "level": data.draw(st.sampled_from(isa.available())),
+            "workers": data.draw(st.sampled_from((1, 1, 2, 3, 8))),
             "splits": data.draw(st.lists(st.integers(0, len(case.arrivals)), max_size=6)),
         }
         found, other = run(case, **how)
