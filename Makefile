@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-python test-floors test-spark-oldest python-test spark-test native-test mutants fuzz lint format stub bench peers setup clean
+.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test native-test mutants fuzz lint format stub bench peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,6 +17,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 LEVELS ?= native
 PYTEST := $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 SPARK_OLDEST := build/pyspark-3.5
+SPARK_CONNECT := build/connect
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
 run: setup
@@ -58,7 +59,16 @@ test-floors:
 # the garbage collector and uses distutils.
 test-spark-oldest: setup $(SPARK_OLDEST)/.installed
 	PYTHONPATH="$(CURDIR)/$(SPARK_OLDEST)" $(BIN)/pytest -rs -n $(JOBS) -W ignore::ResourceWarning -W ignore::DeprecationWarning \
-		-W ignore::pytest.PytestUnraisableExceptionWarning tests/spark/test_streaming.py tests/spark/test_types.py
+		-W ignore::pytest.PytestUnraisableExceptionWarning \
+		$(addprefix tests/spark/test_,$(addsuffix .py,streaming types plans partition event_time))
+
+# A client of Spark Connect, which needs packages that .venv has not.
+test-spark-connect: setup $(SPARK_CONNECT)/.installed
+	PYTHONPATH="$(CURDIR)/$(SPARK_CONNECT)" $(BIN)/pytest -rs -n 0 tests/spark/test_connect.py
+
+$(SPARK_CONNECT)/.installed:
+	$(BIN)/pip install -q --disable-pip-version-check --target $(SPARK_CONNECT) grpcio grpcio-status googleapis-common-protos zstandard
+	touch $@
 
 $(SPARK_OLDEST)/.installed:
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --target $(SPARK_OLDEST) 'pyspark==3.5.*' 'py4j==0.10.9.7'

@@ -5,6 +5,7 @@ import sys
 
 import pyarrow.dataset
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import slidejoin
@@ -243,6 +244,15 @@ def test_version_needs_no_library(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["slidejoin", "--version"])
     cli.main()
     assert capsys.readouterr().out == f"slidejoin {slidejoin.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_help_shows_defaults(command):
+    """Of every option that has a value and may be left out."""
+    options = typer.main.get_command(app).commands[command].params
+    free = [each for each in options if not each.required and not getattr(each, "is_flag", False)]
+    assert len(free) > 5
+    assert run(command, "--help").output.count("[default:") == len(free)
 
 
 def test_entry_point_runs_the_app(monkeypatch, capsys):

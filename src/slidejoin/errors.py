@@ -1,5 +1,6 @@
 """What can go wrong, as exceptions: every error of slidejoin is an :class:`Error`."""
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -37,6 +38,18 @@ class StateError(Error):
 
 class UsageError(Error, RuntimeError):
     """A call that is not possible now: the join is closed, or busy in another thread."""
+
+
+def raised_in(text: str) -> str | None:
+    r"""The message of the last error of slidejoin in a traceback, or in another text that has one.
+
+    Examples
+    --------
+    >>> raised_in("Traceback ...\nslidejoin.errors.StateError: a run is gone\nSQLSTATE: 38000")
+    'a run is gone'
+    """
+    found = re.findall(r"slidejoin\.errors\.\w+: (.+)", text)
+    return found[-1].strip() if found else None
 
 
 def suggestion(given: Any, known: Iterable[str]) -> str:

@@ -11,9 +11,20 @@ import slidejoin as sj
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
-from spark.streams import SIDES, Files, arrow, assert_same, combined, embedded, parts, random_streams, run
+from spark.streams import (
+    SIDES,
+    Files,
+    arrow,
+    assert_same,
+    combined,
+    embedded,
+    parts,
+    random_streams,
+    run,
+    start,
+)
 
-from slidejoin.spark import join
+from slidejoin.spark import join, reason
 
 ON = sj.band("k", within=3)
 WINDOW = sj.interval("8s", "7s", time="ts", lateness="8s")
@@ -37,9 +48,13 @@ def joined(spark, tmp_path, streams):
 
 
 def refused(frame, folder, *words):
+    query = start(frame, folder)
     with pytest.raises(StreamingQueryException) as caught:
-        run(frame, folder)
-    assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)[:3000]
+        query.awaitTermination()
+    said = reason(caught.value)
+    assert [word for word in words if word not in str(said)] == [], str(caught.value)[:3000]
+    assert "\n" not in said
+    assert reason(query) == said
 
 
 def each_batch(frame, folder, function):

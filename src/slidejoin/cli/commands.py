@@ -84,17 +84,19 @@ def run(
     engine: Annotated[Backend, typer.Option(help="In this process, or on local Spark.")] = Backend.embedded,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in --output.")] = False,
     format_: Annotated[
-        str | None, typer.Option("--format", help="parquet, csv or json, if the names do not tell.")
+        str | None, typer.Option("--format", help="parquet, csv or json.", show_default="as the names tell")
     ] = None,
     suffixes: Annotated[str, typer.Option(help="For names that both sides have: left,right.")] = ",_right",
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Spark: tasks side by side; one for each core.")
+        int | None,
+        typer.Option(min=1, help="Spark: tasks side by side.", show_default="one for each core"),
     ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Spark: read files as streams, with a checkpoint.")
     ] = False,
     files_per_batch: Annotated[
-        int | None, typer.Option(min=1, help="Spark, --stream: files of a side in one micro-batch.")
+        int | None,
+        typer.Option(min=1, help="Spark, --stream: files of a side in one micro-batch.", show_default="all"),
     ] = None,
 ) -> None:
     """Join two sets of files into a directory of Parquet files."""
@@ -129,14 +131,38 @@ def run(
 @app.command()
 def demo(
     engine: Annotated[Backend, typer.Option(help="On local Spark, or in this process.")] = Backend.spark,
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows of both streams together.")] = None,
-    band: Annotated[int | None, typer.Option(min=0, help="Greatest price difference.")] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Rows of both streams together.",
+            show_default=f"{feed.ROWS:,}; embedded {streams.ROWS:,}",
+        ),
+    ] = None,
+    band: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Greatest price difference.", show_default=f"{feed.BAND}; embedded {streams.BAND}"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the generated streams.")] = 1,
-    batches: Annotated[int | None, typer.Option(min=1, help="Spark: files of each side.")] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Spark: tasks side by side.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Spark: directory for the result.")] = None,
-    window: Annotated[int | None, typer.Option(min=1, help="Embedded: rows kept of each side.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Embedded: rows of one push.")] = None,
+    batches: Annotated[
+        int | None, typer.Option(min=1, help="Spark: files of each side.", show_default=f"{feed.BATCHES}")
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Spark: tasks side by side.", show_default="one for each core"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Spark: directory for the result.", show_default="a temporary one")
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, help="Embedded: rows kept of each side.", show_default=f"{streams.WINDOW:,}"),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Embedded: rows of one push.", show_default=f"{streams.BATCH:,}")
+    ] = None,
 ) -> None:
     """Join generated trades and quotes by price, and check the result."""
     _only_for(engine, Backend.spark, batches=batches, partitions=partitions, output=output)

@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.errors import Error
+from slidejoin.errors import Error, raised_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA = 17  # the least version that Spark 4 runs on
-_OURS = re.compile(r"slidejoin\.errors\.\w+: (.+)")
 _THEIRS = re.compile(r"(\[[A-Z][A-Z0-9_.]+\] .+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 
 
@@ -114,9 +113,9 @@ def one_line(error: BaseException, log: Path | None = None) -> str:
     Some causes are only in the log, such as errors of the process that gives Spark the columns of its state.
     """
     text = str(error)
-    ours = _OURS.findall(text) or (_OURS.findall(log.read_text(errors="replace")) if log else [])
-    if ours:
-        return str(ours[-1]).strip()
+    ours = raised_in(text) or (raised_in(log.read_text(errors="replace")) if log else None)
+    if ours is not None:
+        return ours
     theirs = list(dict.fromkeys(message.strip() for message in _THEIRS.findall(text)))
     if theirs:
         return " ".join(theirs[-2:])

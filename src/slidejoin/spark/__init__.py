@@ -16,6 +16,7 @@ except (ImportError, AttributeError) as error:
 from slidejoin.spark.explain import explain
 from slidejoin.spark.join import join
 from slidejoin.spark.metrics import metrics
+from slidejoin.spark.reason import reason
 from slidejoin.spark.state import StateRun, state
 
-__all__ = ["StateRun", "explain", "join", "metrics", "state"]
+__all__ = ["StateRun", "explain", "join", "metrics", "reason", "state"]
