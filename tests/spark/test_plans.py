@@ -68,7 +68,7 @@ def each_batch(frame, folder, function):
 
 
 def test_the_first_micro_batch_has_no_rows(spark, tmp_path):
-    """As that of Spark's rate source, or Kafka from the latest offsets on; it leaves state all the same."""
+    """As that of Spark's rate source; it leaves state all the same."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
     window = sj.interval("1s", "1s", time="timestamp", lateness="1s")
     frame = join(rows, rows, sj.equal("value"), window, partitions=2, state_dir=tmp_path / "state")
