@@ -25,15 +25,18 @@ from benchmarks.checkouts import OTHER, other_commit
 from benchmarks.report import Report, Result
 from benchmarks.spark_files import LENGTH
 from benchmarks.spark_lines import QUICK, Say, Sessions, Sizes
+from slidejoin.run.session import recommended
 from slidejoin.spark.prepare import PARTITIONS
 
-_PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
-RECOMMENDED = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.streaming.checkpointFileManagerClass": f"{_PACKAGE}.FileSystemBasedCheckpointFileManager",
+RECOMMENDED = recommended()
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+# What Spark has where nothing is set; a local session of ours has the recommended ones.
+DEFAULTS = {
+    "spark.python.unix.domain.socket.enabled": "false",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**26),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    _MANAGER: RECOMMENDED[_MANAGER].replace("FileSystemBased", "FileContextBased"),
 }
-DEFAULTS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}  # what a local session of ours changes
 
 
 def run(quick: bool, say: Say) -> Report:
@@ -78,4 +81,5 @@ def _lines(sizes: Sizes, folder: Path, say: Say) -> list[Result]:
         *spark_tables.lines(sizes, good, folder / "tables", say),
         *spark_lines.restart(sizes, good, folder / "large", say),
         *spark_lines.defaults(sizes, {**settings(), **DEFAULTS}, folder / "defaults", say),
+        *spark_lines.one_by_one(sizes, {**settings(), **DEFAULTS}, RECOMMENDED, folder / "one", say),
     ]

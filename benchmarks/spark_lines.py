@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -279,35 +279,63 @@ def defaults(sizes: Sizes, settings: Mapping[str, str], folder: Path, say: Say) 
 def many(
     sizes: Sizes, settings: Callable[[int], Mapping[str, str]], folder: Path, say: Say
 ) -> Iterator[Result]:
-    """Processor time with many cores and partitions, against few; the machine may have fewer."""
+    """Processor time with many cores and partitions, against few; the machine may have fewer.
+
+    A task costs Spark time whatever it does: the empty task tells how much of the ratio that is.
+    """
     counts = (sizes.cores, sizes.many_cores)
-    contenders = [Contender(f"ours, {count} cores and partitions", OURS.kind) for count in counts]
     with ExitStack() as stack:
         sessions = [stack.enter_context(Session(settings(count))) for count in counts]
-        entries = list(zip(sessions, contenders, strict=True))
+        entries = [
+            (session, replace(kind, name=f"{kind.name}, {count} cores and partitions"))
+            for kind in (OURS, EMPTY)
+            for session, count in zip(sessions, counts, strict=True)
+        ]
         for window, batch, warmups, count in (
             (sizes.large_window, sizes.large_batch, sizes.large_warmups, sizes.slow_measured),
             (sizes.window, sizes.batch, sizes.cold_warmups, sizes.measured),
         ):
             full, where = filling(window, batch), _batches(batch, window)
             streams = Streams(window, (batch,) * (full + warmups + count), sizes.matches)
-            say(f"{' against '.join(contender.name for contender in contenders)}: {where}")
+            say(f"our join and the empty task, {counts[1]} cores and partitions against {counts[0]}: {where}")
             stock = folder / row_count(batch)
             streams.write(stock)
             runs = race(streams, stock, entries, full, sizes.summed)
-            few, lots = (runs[contender.name].cpu[-count:] for contender in contenders)
-            what, target = (
-                f"processor time a row, {counts[1]} cores and partitions / {counts[0]}, {where}",
-                1.3,
-            )
+            few, lots, empty_few, empty_lots = (run.cpu[-count:] for run in runs.values())
+            what = f"processor time a row, {counts[1]} cores and partitions / {counts[0]}, {where}"
             if not few:
                 note = "processor time is read from /proc, as Linux has it"
-                yield missing(what, "x", Target("<=", target), note)
+                yield missing(what, "x", Target("<=", 1.3), note)
                 continue
-            yield measured(what, ratios(lots, few), "x", Target("<=", target))
-            for contender, samples in zip(contenders, (few, lots), strict=True):
-                times = [1e6 * seconds / batch for seconds in samples]
-                yield measured(f"{contender.name}, processor time a row, {where}", times, "µs")
+            yield measured(what, ratios(lots, few), "x", Target("<=", 1.3))
+            yield measured(f"{EMPTY.name}, {what}", ratios(empty_lots, empty_few), "x")
+            for name, run in runs.items():
+                times = [1e6 * seconds / batch for seconds in run.cpu[-count:]]
+                yield measured(f"{name}, processor time a row, {where}", times, "µs")
+
+
+def one_by_one(
+    sizes: Sizes, settings: Mapping[str, str], better: Mapping[str, str], folder: Path, say: Say
+) -> Iterator[Result]:
+    """Our join with one better setting at a time, against none of them."""
+    full = filling(sizes.window, sizes.batch)
+    large_ = (sizes.batch,) * (full + sizes.cold_warmups + sizes.measured)
+    rest = (sizes.small_batch,) * (sizes.small_warmups + sizes.small_measured)
+    streams = Streams(sizes.window, large_ + rest, sizes.matches)
+    say("our join, with one setting at a time")
+    streams.write(folder)
+    with ExitStack() as stack:
+        entries = [(stack.enter_context(Session(settings)), OURS)]
+        for setting, value in better.items():
+            session = stack.enter_context(Session({**settings, setting: value}))
+            entries.append((session, replace(OURS, name=setting.removeprefix("spark."))))
+        runs = race(streams, folder, entries, full, sizes.summed)
+    mine = runs.pop(OURS.name)
+    batches_ = slice(len(large_) - sizes.measured, len(large_))
+    for name, run in runs.items():
+        for size, some in ((sizes.batch, batches_), (sizes.small_batch, slice(-sizes.small_measured, None))):
+            what = f"time with {name} / with default settings, {_batches(size, sizes.window)}"
+            yield measured(what, ratios(run.seconds[some], mine.seconds[some]), "x")
 
 
 # --- Restart ---
@@ -316,7 +344,8 @@ def many(
 def restart(sizes: Sizes, settings: Mapping[str, str], folder: Path, say: Say) -> Iterator[Result]:
     """From the start of the query to the end of a small micro-batch, in a new JVM with new workers.
 
-    The checkpoint is that of the large windows. The start of the JVM is not in the time.
+    The checkpoint is that of the large windows. The start of the JVM is not in the time. The empty task tells
+    how much of it is Spark's own.
     """
     say(f"restart with w={power(sizes.large_window)}")
     before = large_streams(sizes)
@@ -324,10 +353,13 @@ def restart(sizes: Sizes, settings: Mapping[str, str], folder: Path, say: Say) -
     streams = Streams(before.window, batches, before.matches)
     streams.write(folder, len(before.batches))
     expected = streams.answers()
-    samples = []
+    samples: Times = {OURS.name: [], EMPTY.name: []}
     for number in range(len(before.batches), len(batches)):
-        with Session(settings) as session:
-            samples.append(restarted(session, streams, number, folder, OURS, expected[number]))
+        for contender in (OURS, EMPTY):
+            with Session(settings) as session:
+                seconds = restarted(session, streams, number, folder, contender, expected[number])
+            samples[contender.name].append(seconds)
     size = row_count(sizes.small_batch)
     what = f"start to end of the first batch of {size} rows, w={power(sizes.large_window)}"
-    yield measured(f"ours after a restart, {what}", samples, "s", Target("<=", 6))
+    yield measured(f"ours after a restart, {what}", samples[OURS.name], "s", Target("<=", 6))
+    yield measured(f"{EMPTY.name} after a restart, {what}", samples[EMPTY.name], "s")

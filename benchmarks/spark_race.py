@@ -133,7 +133,8 @@ def restarted(
     with Query.started(session, contender, streams, folder, summed=True, first=number) as query:
         query.wait(number)
         progress = query.progress()[-1]
-    check(contender.name, [_answer(progress)], [expected])
+    if contender.joins:
+        check(contender.name, [_answer(progress)], [expected])
     started = datetime.fromisoformat(progress["timestamp"]).timestamp()
     return started - begin + _seconds(progress)
 

@@ -119,3 +119,16 @@ def test_error_stream_goes_to_the_file_and_comes_back(tmp_path, capfd):
 def test_command_line_does_not_import_pyspark():
     code = "import slidejoin.cli.commands, sys; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_recommended_settings_fit_the_version(monkeypatch):
+    pyspark = pytest.importorskip("pyspark")
+    manager = "spark.sql.streaming.checkpointFileManagerClass"
+    package = "org.apache.spark.sql.execution.streaming"
+    for version, place in {
+        "3.5.6": package,
+        "4.0.1": package,
+        "4.1.0.dev1": f"{package}.checkpointing",
+    }.items():
+        monkeypatch.setattr(pyspark, "__version__", version)
+        assert session.recommended()[manager] == f"{place}.FileSystemBasedCheckpointFileManager"

@@ -236,7 +236,8 @@ def killed(at: int | None = None) -> Iterator[Killer]:
 
 
 def forget_files() -> None:
-    """As a new process: no file is known to be right."""
+    """As a new process: no file is open, or known to be right."""
+    runs._mapped.clear()
     runs._verified.clear()
 
 

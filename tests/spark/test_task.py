@@ -237,6 +237,7 @@ def test_a_reader_that_stops_early(tmp_path, how, monkeypatch):
     """The next batch of an inner join goes on; others say which batch and partitions were not read."""
     monkeypatch.setattr("slidejoin.spark.meet.ROWS", 3)
     monkeypatch.setattr("slidejoin.spark.task.ROWS", 3)
+    monkeypatch.setattr("slidejoin.spark.task.SMALL", 1)
     streams = small_streams(seed=10, rows=60)
     kind = "hash" if how == "inner" or how.endswith("semi") else "far cells"
     query = Query(recipe(streams, tmp_path, ON[kind], how))

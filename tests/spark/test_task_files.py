@@ -19,7 +19,7 @@ from spark.streams import LONG
 from spark.tasks import ON, Query, assert_right, at, forget_files, killed, recipe, small_streams
 
 from slidejoin.errors import SpecError, StateError
-from slidejoin.spark import files, task
+from slidejoin.spark import files, runs, task
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 HOW = "full"
@@ -220,6 +220,17 @@ def test_a_full_disk(streams, tmp_path, how):
             assert not any(tmp_path.rglob(".*.tmp"))
     assert failures >= 20
     assert_right(query.results, streams, "cells", how)
+
+
+def test_few_files_stay_mapped(streams, tmp_path, monkeypatch):
+    """The least recently used ones go; what a task has read does not depend on it."""
+    forget_files()
+    monkeypatch.setattr(runs, "MAPPED", 3)
+    query = Query(recipe(streams, tmp_path, ON["cells"], HOW))
+    query.all(streams)
+    assert len(runs._mapped) == 3
+    assert_right(query.results, streams, "cells", HOW)
+    forget_files()
 
 
 def test_counters_that_cannot_be_written(streams, tmp_path):

@@ -85,16 +85,36 @@ def local_session(name: str, settings: Mapping[str, str] | None = None) -> Itera
             log.unlink(missing_ok=True)
 
 
+def recommended() -> dict[str, str]:
+    """The settings that docs/spark.md recommends for queries whose checkpoints are on a local disk.
+
+    Examples
+    --------
+    >>> recommended()["spark.python.unix.domain.socket.enabled"]
+    'true'
+    """
+    import pyspark
+
+    version = tuple(map(int, pyspark.__version__.split(".")[:2]))
+    package = "org.apache.spark.sql.execution.streaming" + (".checkpointing" if version >= (4, 1) else "")
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),  # the limit is not looked at then
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",  # so rows may have 100 KB
+        "spark.sql.streaming.checkpointFileManagerClass": f"{package}.FileSystemBasedCheckpointFileManager",
+    }
+
+
 def _builder(name: str, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     defaults = {
+        **recommended(),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.log.level": "ERROR",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),

@@ -1,9 +1,9 @@
 """Arrivals: rows as they cross to the tasks, and as a task takes them apart again.
 
 Both sides cross in one stream of rows: a tag that says which partition a row goes to and which side (and
-which half of a full join) it is of, the hashes that routed it, the time of the micro-batch if anybody needs
-it, and the columns. Columns of one type serve both sides, so that a row is about as wide as that of its own
-side.
+which half of a full join) it is of, the hashes that routed it if it is to be stored, the time of the
+micro-batch if anybody needs it, and the columns. Columns of one type serve both sides, so that a row is about
+as wide as that of its own side.
 """
 
 from collections.abc import Iterable, Sequence
@@ -72,7 +72,7 @@ def _sent(recipe: Recipe, frame: DataFrame, side: int, kinds: dict[int, types.Da
     width = recipe.hashes
     if len(recipe.halves) == 1:
         half = recipe.halves[0].partitioning
-        mine = [F.col(f"x0_{i}") for i in range(width)]
+        mine = [F.col(f"x0_{i}") for i in range(half.hashes)]
         partition = (
             half.home_partition(side, mine, recipe.partitions)
             if half.is_home(side)
@@ -80,14 +80,14 @@ def _sent(recipe: Recipe, frame: DataFrame, side: int, kinds: dict[int, types.Da
         )
         tag = F.lit(side).cast("byte").alias("s")
         return hashed.select(
-            partition.alias("p"), tag, *(h.alias(f"h{i}") for i, h in enumerate(mine)), *extra, *columns
+            partition.alias("p"), tag, *(mine[i].alias(f"h{i}") for i in range(width)), *extra, *columns
         )
     copies = []
     for number, each in enumerate(recipe.halves):
         mine = [F.col(f"x{number}_{i}") for i in range(each.partitioning.hashes)]
         padded = [*mine, *[F.lit(None).cast("int")] * (width - len(mine))]
         tag = F.lit(2 * number + side).cast("byte").alias("s")
-        fields = [tag, *(h.alias(f"h{i}") for i, h in enumerate(padded))]
+        fields = [tag, *(padded[i].alias(f"h{i}") for i in range(width))]
         parts = each.partitioning.partitions(side, mine, recipe.partitions)
         copies.append(_with_partitions(parts, fields))
     row = F.explode(F.concat(*copies)).alias("row")

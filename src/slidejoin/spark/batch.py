@@ -76,9 +76,12 @@ class _BatchTask:
                 order = timed[np.argsort(times[timed], kind="stable")]
                 lost = np.ones(len(times), np.bool_)
                 for part in _slices(times[order], self._plan.time.before + self._plan.time.after):
-                    rows = order[part]
-                    some = [(v[rows], None if nulls is None else nulls[rows]) for v, nulls in columns]
-                    table = arrived.table.take(pa.array(rows))
+                    rows, table, some = order[part], arrived.table, columns
+                    if len(rows) < len(table):
+                        some = [(v[rows], None if nulls is None else nulls[rows]) for v, nulls in columns]
+                        table = table.take(pa.array(rows))
+                    else:  # all rows as they are: a slice is sorted by key anyway
+                        rows = np.arange(len(table))
                     sorted_, kept = half.formats[side].sorted(table, some, arrived.plain_hashes(rows))
                     lost[rows[kept]] = False
                     if len(sorted_):

@@ -47,8 +47,11 @@ class Half:
         How rows of both sides are kept.
     """
 
-    def __init__(self, bound: BoundSpec, schemas: tuple[pa.Schema, pa.Schema], how: str) -> None:
+    def __init__(
+        self, bound: BoundSpec, schemas: tuple[pa.Schema, pa.Schema], how: str, stored: bool
+    ) -> None:
         assert bound.time is not None, "an interval has one"
+        self._stored = stored
         self.type: JoinType = JOIN_TYPES[how]
         self.partitioning = Partitioning(bound, how)
         self.plan: Plan = plan(bound)
@@ -58,7 +61,9 @@ class Half:
         )
 
     def hashes(self, side: int) -> int:
-        """How many hashes a row of a side has: rows at home need one."""
+        """How many hashes a row of a side carries: rows at home need one, rows that are not stored none."""
+        if not self._stored:
+            return 0
         return 1 if self.partitioning.is_home(side) else self.partitioning.hashes
 
 
@@ -106,14 +111,15 @@ class Recipe:
     @functools.cached_property
     def halves(self) -> tuple[Half, ...]:
         """The joins that a task does."""
+        stored = bool(self.state_dir)
         if self.spec.join_type.home is None and Partitioning(self.bound, "left").kind != "hash":
-            return tuple(Half(self.bound, self.schemas, how) for how in HALVES)
-        return (Half(self.bound, self.schemas, self.spec.how),)
+            return tuple(Half(self.bound, self.schemas, how, stored) for how in HALVES)
+        return (Half(self.bound, self.schemas, self.spec.how, stored),)
 
     @property
     def hashes(self) -> int:
         """Hashes that cross to the tasks with each row."""
-        return max(half.partitioning.hashes for half in self.halves)
+        return max(half.hashes(side) for half in self.halves for side in (0, 1))
 
     @property
     def window(self) -> Interval:

@@ -21,6 +21,8 @@ from slidejoin.sorted_runs import Run, RunKernel
 from slidejoin.spark.files import Folder
 from slidejoin.spark.heads import StoredRun
 
+MAPPED = 256  # files that a process has open at most, for all its joins
+
 Hashes = list[NDArray[np.int32]]
 Bits = NDArray[np.bool_]
 
@@ -119,7 +121,21 @@ class RunFormat:
         return _file(pa.RecordBatch.from_arrays(arrays, names))
 
     def open(self, folder: Folder, stored: StoredRun) -> Rows:
-        """The rows of a file, mapped into memory. Cost: O(columns); the first time in a process O(rows)."""
+        """The rows of a file, mapped into memory. Cost: O(rows) the first time in a process.
+
+        Files of the state stay mapped: the next micro-batches read them again. Those of a batch, whose rows
+        have no hashes, go with their task.
+        """
+        if not self._hashes:
+            return self._map(folder, stored)
+        key = (self, str(folder), stored.file, stored.checksum)
+        rows = _mapped.pop(key, None) or self._map(folder, stored)
+        _mapped[key] = rows  # the last one, as it was used last
+        if len(_mapped) > MAPPED:
+            del _mapped[next(iter(_mapped))]
+        return rows
+
+    def _map(self, folder: Folder, stored: StoredRun) -> Rows:
         batch = _read(folder, stored.file, stored.checksum)
         count = len(self.schema)
         user = pa.Table.from_batches([batch.select(list(range(count)))])
@@ -168,6 +184,8 @@ def checksum(content: pa.Buffer) -> int:
     """The checksum of a file."""
     return zlib.crc32(content)
 
+
+_mapped: dict[tuple[RunFormat, str, str, int], Rows] = {}
 
 # Files whose checksum this process has seen to be right. They never change.
 _verified: set[tuple[str, int]] = set()

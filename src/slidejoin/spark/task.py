@@ -1,6 +1,6 @@
 """The task of a streaming join: one partition of one micro-batch, joined with the sorted runs of its state.
 
-A task keeps nothing in memory between micro-batches. It finds the state that the last one left, joins the new
+A task keeps no rows in memory between micro-batches. It finds the state that the last one left, joins the new
 rows with it and with each other, writes the new state, and hands out the results. All it does is a function
 of committed state and of its rows, so any attempt, on any host, does the same.
 """
@@ -12,6 +12,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,7 @@ from slidejoin.spark.runs import Bits, Rows, bits_file, checksum
 from slidejoin.spark.tidy import tidy
 
 BLOCK = 2**30  # bytes of new rows that are sorted together
+SMALL = 2**14  # results that are put together
 TIDY = 50  # micro-batches from one cleaning up to the next
 _RUN = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # what Spark names the runs of a query
 
@@ -126,13 +128,20 @@ class Task:
             head, watermark=self._watermark, runs=[], greatest=(greatest[0], greatest[1]),
             seen=self._seen(base, now, spoke),
         )  # fmt: skip
-        produced = self._produced(live, fresh, alone)
+        produced = self._gathered(self._produced(live, fresh, alone))
         if self._plan.spec.how == "inner":  # what is stored does not depend on what matches
-            self._write(new_head, live, fresh)
-            yield from self._counted(produced)
+            new = self._new_files(new_head, live, fresh)
+            with ThreadPoolExecutor(1) as thread:  # disks are slow: the first results are made meanwhile
+                written = thread.submit(self._folder.write, new)
+                first = next(produced, None)
+            written.result()
+            yield from () if first is None else (first,)
+            yield from produced
         else:
             note_begun(self._folder, self._place)
-            yield from self._all_but_last(produced, lambda: self._write(new_head, live, fresh))
+            yield from self._all_but_last(
+                produced, lambda: self._folder.write(self._new_files(new_head, live, fresh))
+            )
         self._write_figures(time.perf_counter_ns() - begin - self._idle)
         if self._place.partition == 0 and base is not None and base.batch // TIDY < self._place.batch // TIDY:
             with contextlib.suppress(StateError):
@@ -296,15 +305,22 @@ class Task:
         """How long after its timestamp a row of a side may find a partner."""
         return self._plan.time.before if side else self._plan.time.after
 
-    def _counted(self, produced: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def _gathered(self, produced: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The results with small tables put together: each costs Spark about as much as a thousand rows."""
+        held: list[pa.Table] = []
         for table in produced:
             self._figures["results"] += len(table)
-            yield table
+            held.append(table)
+            if sum(map(len, held)) >= SMALL:
+                yield _one_table(held)
+                held = []
+        if held:
+            yield _one_table(held)
 
     def _all_but_last(self, produced: Iterator[pa.Table], write: Any) -> Iterator[pa.Table]:
         """The results, the last of them after the state is written: a reader may stop at it."""
         held: pa.Table | None = None
-        for table in self._counted(produced):
+        for table in produced:
             if held is not None:
                 yield held
             held = table
@@ -314,9 +330,10 @@ class Task:
 
     # --- The state that is left ---
 
-    def _write(
+    def _new_files(
         self, head: Head, live: list[tuple[list[Live], list[Live]]], fresh: list[list[list[Live]]]
-    ) -> None:
+    ) -> dict[str, pa.Buffer]:
+        """The files of the state after this micro-batch, the head as the last."""
         for half, old, new in zip(self._plan.halves, live, fresh, strict=True):
             sides: list[list[StoredRun]] = []
             for side in (0, 1):
@@ -328,7 +345,7 @@ class Task:
             head.runs.append((sides[0], sides[1]))
         mark = marks.new_mark(self._place, head.greatest, head.seen)
         self._mark = f"{marks.head_folder(self._place.batch)}/{mark.name}"
-        self._folder.write({**self._files, self._mark: pa.py_buffer(head.to_json())})
+        return {**self._files, self._mark: pa.py_buffer(head.to_json())}
 
     def _is_over(self, run_: Live, side: int) -> bool:
         return self._watermark is not None and run_.span[1] + self._reach(side) < self._watermark
@@ -392,6 +409,10 @@ class Task:
         name = self._mark.removesuffix(".head") + ".figures"
         with contextlib.suppress(OSError):
             self._folder.write({name: pa.py_buffer(json.dumps(figures).encode())}, sync=False)
+
+
+def _one_table(tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
 
 
 def watermark(plan: Recipe, before: int | None, base: Base | None) -> int | None:
