@@ -224,13 +224,17 @@ def test_a_full_disk(streams, tmp_path, how):
 
 def test_few_files_stay_mapped(streams, tmp_path, monkeypatch):
     """The least recently used ones go; what a task has read does not depend on it."""
-    forget_files()
-    monkeypatch.setattr(runs, "MAPPED", 3)
-    query = Query(recipe(streams, tmp_path, ON["cells"], HOW))
-    query.all(streams)
-    assert len(runs._mapped) == 3
-    assert_right(query.results, streams, "cells", HOW)
-    forget_files()
+    for number, (most, size) in enumerate([(3, 2**30), (256, 5000), (256, 1)]):
+        forget_files()
+        monkeypatch.setattr(runs, "MAPPED", most)
+        monkeypatch.setattr(runs, "MAPPED_BYTES", size)
+        query = Query(recipe(streams, tmp_path / str(number), ON["cells"], HOW))
+        query.all(streams)
+        sizes = [size_ for _, size_ in runs._mapped.values()]
+        assert len(sizes) <= most
+        assert sum(sizes) <= size
+        assert (len(sizes) > 1) == (size > 1)
+        assert_right(query.results, streams, "cells", HOW)
 
 
 def test_counters_that_cannot_be_written(streams, tmp_path):

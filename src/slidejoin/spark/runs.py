@@ -21,7 +21,8 @@ from slidejoin.sorted_runs import Run, RunKernel
 from slidejoin.spark.files import Folder
 from slidejoin.spark.heads import StoredRun
 
-MAPPED = 256  # files that a process has open at most, for all its joins
+MAPPED = 256  # files that stay mapped in a process, for all its joins
+MAPPED_BYTES = 2**30
 
 Hashes = list[NDArray[np.int32]]
 Bits = NDArray[np.bool_]
@@ -129,11 +130,11 @@ class RunFormat:
         if not self._hashes:
             return self._map(folder, stored)
         key = (self, str(folder), stored.file, stored.checksum)
-        rows = _mapped.pop(key, None) or self._map(folder, stored)
-        _mapped[key] = rows  # the last one, as it was used last
-        if len(_mapped) > MAPPED:
+        known = _mapped.pop(key, None) or (self._map(folder, stored), stored.size)
+        _mapped[key] = known  # the last one, as it was used last
+        while len(_mapped) > MAPPED or sum(size for _, size in _mapped.values()) > MAPPED_BYTES:
             del _mapped[next(iter(_mapped))]
-        return rows
+        return known[0]
 
     def _map(self, folder: Folder, stored: StoredRun) -> Rows:
         batch = _read(folder, stored.file, stored.checksum)
@@ -185,7 +186,7 @@ def checksum(content: pa.Buffer) -> int:
     return zlib.crc32(content)
 
 
-_mapped: dict[tuple[RunFormat, str, str, int], Rows] = {}
+_mapped: dict[tuple[RunFormat, str, str, int], tuple[Rows, int]] = {}
 
 # Files whose checksum this process has seen to be right. They never change.
 _verified: set[tuple[str, int]] = set()
