@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -67,21 +68,23 @@ inline void run_workers(std::size_t workers, const std::function<void(std::size_
         if (error) std::rethrow_exception(error);
 }
 
-// Waits until an atomic has another value than `seen` and returns it: looks for a moment, since what is
-// waited for usually comes soon, then lets others run, then sleeps, from which waking takes long.
+// Waits until an atomic has another value than `seen` and returns it. It stays awake for a while, since what
+// is waited for usually comes soon and waking up takes long; it lets others run meanwhile.
 inline std::uint32_t await_change(const std::atomic<std::uint32_t>& watched, std::uint32_t seen,
-                                  int turns = 200) {
+                                  std::chrono::microseconds awake) {
+    using Clock = std::chrono::steady_clock;
     constexpr int kLooks = 200;
-    for (int turn = 0; turn < turns; ++turn) {
-        for (int look = 0; look < kLooks; ++look) {
-            const std::uint32_t now = watched.load(std::memory_order_acquire);
-            if (now != seen) return now;
+    for (int look = 0; look < kLooks; ++look) {
+        const std::uint32_t now = watched.load(std::memory_order_acquire);
+        if (now != seen) return now;
 #if defined(__x86_64__)
-            if (turn < 2) __builtin_ia32_pause();
-            else break;
+        __builtin_ia32_pause();
 #endif
-        }
-        if (turn >= 2) std::this_thread::yield();
+    }
+    for (const auto end = Clock::now() + awake; Clock::now() < end;) {
+        const std::uint32_t now = watched.load(std::memory_order_acquire);
+        if (now != seen) return now;
+        std::this_thread::yield();
     }
     while (true) {
         watched.wait(seen, std::memory_order_acquire);
@@ -90,24 +93,39 @@ inline std::uint32_t await_change(const std::atomic<std::uint32_t>& watched, std
     }
 }
 
-// Deals pieces of work to those who are free to take one, so that a slow worker delays the others little.
+// Deals pieces of work: first to each worker those that are its own by their number, whose memory it has used
+// before, then to whoever is free, so that a slow worker delays the others little.
 class Deal {
   public:
+    // Before the workers begin, and not while they take.
     void start(std::size_t pieces) {
+        if (pieces > room_) {
+            taken_ = std::make_unique<std::atomic<std::uint32_t>[]>(pieces);
+            room_ = pieces;
+            round_ = 0;
+        }
         pieces_ = pieces;
-        next_.store(0, std::memory_order_relaxed);
+        ++round_;
     }
 
-    // Calls work(piece) for the pieces that fall to the caller.
+    // Calls work(piece) for the pieces that fall to a worker.
     template <class Work>
-    void take(Work work) {
-        for (std::size_t piece; (piece = next_.fetch_add(1, std::memory_order_relaxed)) < pieces_;)
-            work(piece);
+    void take(std::size_t worker, std::size_t workers, Work work) {
+        const std::size_t own = Slice(pieces_, worker, workers).from;
+        for (std::size_t i = 0; i < pieces_; ++i) {
+            const std::size_t piece = own + i < pieces_ ? own + i : own + i - pieces_;
+            std::atomic<std::uint32_t>& taken = taken_[piece];
+            if (taken.load(std::memory_order_relaxed) != round_ &&
+                taken.exchange(round_, std::memory_order_relaxed) != round_)
+                work(piece);
+        }
     }
 
   private:
+    std::unique_ptr<std::atomic<std::uint32_t>[]> taken_;  // the round in which each piece was taken last
+    std::size_t room_ = 0;
     std::size_t pieces_ = 0;
-    alignas(64) std::atomic<std::size_t> next_{0};
+    std::uint32_t round_ = 0;
 };
 
 // Threads that wait for work. It has one caller at a time. Where a fork has copied it, it starts threads
@@ -149,7 +167,7 @@ class Workers {
         begin(state.working);
         guarded(state, 0);
         for (std::uint32_t left = state.running.load(std::memory_order_acquire); left > 0;)
-            left = await_change(state.running, left);
+            left = await_change(state.running, left, kMeeting);
         state.call = nullptr;
         if (state.error) std::rethrow_exception(std::exchange(state.error, nullptr));
     }
@@ -173,7 +191,7 @@ class Workers {
             state.round.store(round + 1, std::memory_order_release);
             state.round.notify_all();
         } else {
-            await_change(state.round, round);
+            await_change(state.round, round, kMeeting);
             if (failed()) throw Ended();
         }
         SLIDEJOIN_YIELD(after a meeting);
@@ -195,6 +213,9 @@ class Workers {
     }
 
   private:
+    // How long a worker stays awake for the others, and for what is run next.
+    static constexpr std::chrono::microseconds kMeeting{5000}, kNextRun{1000};
+
     struct Ended {};  // thrown where another one has failed
 
     struct State {
@@ -241,7 +262,7 @@ class Workers {
     static void serve(State& state, std::uint32_t worker, std::uint32_t seen) {
         bool took_part = true;
         while (true) {
-            seen = took_part ? await_change(state.run, seen) : await_change(state.run, seen, 0);
+            seen = await_change(state.run, seen, took_part ? kNextRun : std::chrono::microseconds(0));
             const std::uint32_t workers = seen % kNumber;
             if (workers == 0) return;
             took_part = worker < workers;

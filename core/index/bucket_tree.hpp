@@ -335,8 +335,9 @@ class BucketTree {
         if (buckets_.is_queue(slot)) return;
         const Leaf& leaf = buckets_.leaf(slot);
         const unsigned end = std::min<unsigned>(slot.count(), Leaf::kEntries - 1);
-        prefetch(leaf.keys + end);
-        prefetch(leaf.positions + end);
+        prefetch_write(leaf.keys + end);
+        prefetch_write(leaf.positions + end);
+        prefetch_write(slot.block->leaves + slot.at);
     }
 
     void fetch_keys(Slot slot) const {

@@ -22,7 +22,7 @@ class IndexPair {
     // The same in two steps for several workers: all call insert_together with the same sorted groups, which
     // follow each other in the order of arrival; then each group is probed for by one of them. Once all have
     // come, one of them calls ready(), before the groups are read.
-    virtual void insert_together(const std::vector<Group<Key>>& groups, Workers& pool,
+    virtual void insert_together(const std::vector<Group<Key>>& groups, Workers& pool, std::size_t worker,
                                  const std::function<void()>& ready) = 0;
     virtual void probe(const Group<Key>& group, MatchList& matches) const = 0;
     virtual void probe(const Group<Key>& group, MatchCount& matches) const = 0;
@@ -50,25 +50,24 @@ class IndexPairOf final : public IndexPair<Key> {
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
 
-    void insert_together(const std::vector<Group<Key>>& groups, Workers& pool,
+    void insert_together(const std::vector<Group<Key>>& groups, Workers& pool, std::size_t worker,
                          const std::function<void()>& ready) override {
+        const auto take = [&](auto work) { deal_.take(worker, pool.working(), work); };
         if constexpr (requires { typename Index::Parts; }) {
             pool.meet([&] {
                 ready();
                 begin_parts(groups, pool.working());
             });
-            deal_.take(
-                [&](std::size_t piece) { index_[piece % 2].insert_part(parts_[piece % 2], piece / 2); });
+            take([&](std::size_t piece) { index_[piece % 2].insert_part(parts_[piece % 2], piece / 2); });
             pool.meet([&] { settle_parts(); });
-            deal_.take(
-                [&](std::size_t piece) { index_[piece % 2].sweep_part(parts_[piece % 2], piece / 2); });
+            take([&](std::size_t piece) { index_[piece % 2].sweep_part(parts_[piece % 2], piece / 2); });
             pool.meet([&] { for_both([&](int i) { index_[i].end_parts(parts_[i]); }); });
         } else {
             pool.meet([&] {
                 ready();
                 deal_.start(2);
             });
-            deal_.take([&](std::size_t side) { insert_gathered(groups, static_cast<int>(side)); });
+            take([&](std::size_t side) { insert_gathered(groups, static_cast<int>(side)); });
             pool.meet();
         }
     }

@@ -16,6 +16,8 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
+enum Phase { kAdmit, kProbe, kWrite, kPhases };
+
 // The lanes of a join, and the threads that work in them.
 template <class Key>
 class Lanes {
@@ -26,6 +28,7 @@ class Lanes {
 
     Lane<Key>& operator[](std::size_t i) { return *lanes_[i]; }
     Workers& pool() { return pool_; }
+    Deal& deal(std::size_t phase) { return deals_[phase]; }
 
     // From now on so many workers; may be called by any thread.
     void want(std::uint32_t workers) { wanted_.store(workers, std::memory_order_relaxed); }
@@ -39,7 +42,7 @@ class Lanes {
 
     // Makes a lane for each slice that workers share so many arrivals in. Returns their number.
     std::size_t slices(std::size_t arrivals, std::size_t workers) {
-        const std::size_t slices = std::clamp(arrivals / kShare, workers, kSlices * workers);
+        const std::size_t slices = std::clamp(arrivals / kLarge, workers, kSlices * workers);
         while (lanes_.size() < slices) {
             lanes_.push_back(std::make_unique<Lane<Key>>(spec_, lanes_[0].get()));
             lanes_.back()->reader.start();
@@ -64,12 +67,14 @@ class Lanes {
     }
 
   private:
-    static constexpr std::size_t kShare = 128;  // least number of arrivals of a slice
-    static constexpr std::size_t kSlices = 2;   // for each worker
+    static constexpr std::size_t kShare = 128;  // least number of arrivals for a worker
+    static constexpr std::size_t kLarge = 512;  // so many are worth a slice more than there are workers
+    static constexpr std::size_t kSlices = 2;   // at most, for each worker
 
     const JoinSpec& spec_;
     std::vector<std::unique_ptr<Lane<Key>>> lanes_;
     Workers pool_;
+    Deal deals_[kPhases];
     std::atomic<std::uint32_t> wanted_{1};
 };
 
@@ -90,7 +95,7 @@ class Phases {
           pairs_(pairs),
           groups_(slices_),
           shares_(slices_) {
-        for (Deal& deal : deals_) deal.start(slices_);
+        for (std::size_t phase = 0; phase < kPhases; ++phase) lanes.deal(phase).start(slices_);
     }
 
     std::size_t slices() const { return slices_; }
@@ -98,9 +103,9 @@ class Phases {
 
     // Joins what was admitted. With `ends`, ends[i] becomes the number of pairs up to arrival i.
     std::uint64_t join(std::uint64_t* ends) {
-        pool_.run(workers_, [&](std::size_t) {
-            deals_[kAdmit].take([&](std::size_t i) { sort(i); });
-            work([] {}, ends);
+        pool_.run(workers_, [&](std::size_t worker) {
+            take(kAdmit, worker, [&](std::size_t i) { sort(i); });
+            work(worker, [] {}, ends);
         });
         return finish();
     }
@@ -126,19 +131,17 @@ class Phases {
             otherwise();
             for (std::size_t i = 0; i < slices_; ++i) sort(i);
         };
-        pool_.run(workers_, [&](std::size_t) {
-            deals_[kAdmit].take([&](std::size_t i) {
+        pool_.run(workers_, [&](std::size_t worker) {
+            take(kAdmit, worker, [&](std::size_t i) {
                 admit(i, batch, start, window);
                 sort(i);
             });
-            work(admitted, nullptr);
+            work(worker, admitted, nullptr);
         });
         return finish();
     }
 
   private:
-    enum { kAdmit, kProbe, kWrite, kPhases };
-
     // What the others need to know of a slice.
     struct alignas(kCacheLine) Share {
         bool nulls;
@@ -160,13 +163,18 @@ class Phases {
 
     void sort(std::size_t i) { groups_[i] = lanes_[i].group(slice(i).size(), false); }
 
+    template <class Work>
+    void take(std::size_t phase, std::size_t worker, Work work) {
+        lanes_.deal(phase).take(worker, workers_, work);
+    }
+
     template <class Admitted>
-    void work(Admitted admitted, std::uint64_t* ends) {
-        indexes_.insert_together(groups_, pool_, admitted);
-        deals_[kProbe].take([&](std::size_t i) { probe(i, ends); });
+    void work(std::size_t worker, Admitted admitted, std::uint64_t* ends) {
+        indexes_.insert_together(groups_, pool_, worker, admitted);
+        take(kProbe, worker, [&](std::size_t i) { probe(i, ends); });
         if (!pairs_) return;
         pool_.meet([&] { reserve(); });
-        deals_[kWrite].take([&](std::size_t i) { write(i, ends); });
+        take(kWrite, worker, [&](std::size_t i) { write(i, ends); });
     }
 
     void probe(std::size_t i, std::uint64_t* ends) {
@@ -223,7 +231,6 @@ class Phases {
     Pairs* pairs_;
     std::vector<Group<Key>> groups_;
     std::vector<Share> shares_;
-    Deal deals_[kPhases];
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET
