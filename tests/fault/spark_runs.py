@@ -29,32 +29,41 @@ PATIENCE = 900  # s after which a driver is taken to hang
 class Streams:
     """Two streams as files, one of each side for a micro-batch: disorder, late rows, nulls, hot keys.
 
-    Two more at the end, an hour later, so that all other rows become final whatever Spark does at the end.
+    Two more at the end, an hour later, so that all other rows become final: with the second of them, unless
+    Spark takes both in one micro-batch. ``flush`` adds another one.
     """
 
     def __init__(self, directory, batches=6, rows=150, seed=0, disorder=4_000_000):
         rng = np.random.default_rng(seed)
         self.directory = directory
         self.tables = ([], [])
-        for number in range(batches + 2):
-            for side, name in enumerate(("left", "right")):
-                self.tables[side].append(self._table(rng, number, side, rows, disorder, number >= batches))
-                path = directory / name / f"{number}.parquet"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                pq.write_table(self.tables[side][-1], path)
-                os.utime(path, (10**9 + number, 10**9 + number))  # Spark takes them by age
+        for number in range(batches):
+            self._add(lambda side, number=number: self._table(rng, number, side, rows, disorder))
+        self.flush()
+        self.flush()
+
+    def flush(self):
+        """One more file of each side, an hour later than all rows."""
+        id_ = FLUSH + len(self.tables[0])
+        ts = pa.array([START + 3600 * 10**6], pa.timestamp("us", "UTC"))
+        self._add(lambda side: pa.table({"ts": ts, "k": [10**6 * (1 + side)], "id": [id_]}))
+
+    def _add(self, make):
+        for side, name in enumerate(("left", "right")):
+            number = len(self.tables[side])
+            self.tables[side].append(make(side))
+            path = self.directory / name / f"{number}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(self.tables[side][-1], path)
+            os.utime(path, (10**9 + number, 10**9 + number))  # Spark takes them by age
 
     @staticmethod
-    def _table(rng, number, side, rows, disorder, flush):
+    def _table(rng, number, side, rows, disorder):
         first = 10_000 * side + number * rows
-        if flush:
-            ts, keys, rows = np.array([START + 3600 * 10**6]), np.array([10**6 * (1 + side)]), 1
-            first = FLUSH + number
-        else:
-            low = START + number * 5 * 10**6
-            ts = rng.integers(low - disorder, low + 5 * 10**6, rows)
-            keys = np.where(rng.random(rows) < 0.2, 500, rng.integers(0, 1000, rows))
-        nulls = rng.random(rows) < (0 if flush else 0.03)
+        low = START + number * 5 * 10**6
+        ts = rng.integers(low - disorder, low + 5 * 10**6, rows)
+        keys = np.where(rng.random(rows) < 0.2, 500, rng.integers(0, 1000, rows))
+        nulls = rng.random(rows) < 0.03
         return pa.table(
             {
                 "ts": pa.array(ts, pa.timestamp("us", "UTC")),
