@@ -122,11 +122,11 @@ bench: setup peers
 	@mkdir -p $(RESULTS)
 	for name in $(BENCH); do $(BIN)/python -m benchmarks $$name --json $(RESULTS)/$$name.json || exit 1; done
 
-# The program that measures other libraries, linked with the core of the Python module; without Abseil where it
-# is missing.
+# The programs that measure other libraries and the shared index, linked with the core of the Python module; without
+# Abseil where it is missing.
 peers: setup
 	$(BIN)/cmake -B $(BUILD) -DSLIDEJOIN_PEERS=ON >/dev/null
-	$(BIN)/cmake --build $(BUILD) -j $(JOBS) --target join_peer
+	$(BIN)/cmake --build $(BUILD) -j $(JOBS) --target join_peer shared_peer
 
 setup: $(VENV)/.built
 

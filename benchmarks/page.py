@@ -25,6 +25,7 @@ the rounds, and above 1x means that the first contender is faster unless the lin
 uniform 32-bit keys, full count windows of w rows per side and two matches per row, unless the line says
 otherwise; every pair is produced. The spread is the distance of the quartiles as a share of the median. The
 peer in C++ is a join on Abseil's B-tree (`benchmarks/peers/`), compiled for the machine and given huge pages.
+`parallel` has as many workers as it may use cores, or as `SLIDEJOIN_WORKERS` says.
 """
 
 

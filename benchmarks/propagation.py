@@ -1,6 +1,6 @@
 """When the shared index gives its results away: the longest gap between two, and the latency of a tuple.
 
-Measured by a native program (``benchmarks/peers/shared_peer.cpp``): from Python, all results of a push come
+Measured by a native program (``benchmarks/peers/trace.hpp``): from Python, all results of a push come
 at once. A run is one push that is long enough for both trees to merge several times.
 """
 
@@ -14,9 +14,11 @@ from benchmarks.measure import MIN_ROUNDS, alternate, rates, ratios
 from benchmarks.peer import BUILD, Peer, program
 from benchmarks.report import Result, Target, measured, missing
 from benchmarks.workload import Workload, power
+from slidejoin.spec import GROUP
 
 RANKS = ("p50", "p99", "p99.9")
 PROGRAM = "shared_peer"
+FORM = {"mode": "traced", "index": "pim-tree", "strategy": "shared-index", "group": str(GROUP)}
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,6 @@ class Sizes:
     window: int = 2**20
     tuples: int = 2**20  # arrivals of one run
     task_sizes: tuple[int, ...] = (1, 2, 4, 6, 8, 10)
-    task_size: int = 8
     rounds: int = MIN_ROUNDS
     matches: int = 2
 
@@ -97,7 +98,7 @@ def _answers(
     with contextlib.ExitStack() as stack:
         turns = {}
         for name, options in kinds.items():
-            given = {"task-size": str(sizes.task_size), "workers": str(workers), **options}
+            given = FORM | {"push": str(sizes.tuples), "workers": str(workers), **options}
             turns[name] = turn(name, stack.enter_context(Peer(path, workload, sizes.tuples, None, **given)))
         alternate(turns, sizes.rounds)
     return {name: each[-sizes.rounds :] for name, each in answers.items()}

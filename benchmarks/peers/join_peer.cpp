@@ -28,6 +28,9 @@
 //           and what a hypervisor takes away are part of both times; a structure does the same in every
 //           replica, so with --replicas the least processor time of each push, {"least_p50", ...}, leaves
 //           them out and keeps what the structure itself does.
+//   traced  as push, of --strategy shared-index and in shared_peer only: the line also has {"longest_gap"}
+//           between two propagations of results and {"p50", "p99", "p99.9"} of the time from when a worker
+//           takes an arrival until its results are propagated, in microseconds (trace.hpp).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -39,6 +42,7 @@
 #include "slidejoin_join.hpp"
 #include "spin_join.hpp"
 #include "structure.hpp"
+#include "trace.hpp"
 #ifdef SLIDEJOIN_WITH_ABSL
 #include "absl_join.hpp"
 #endif
@@ -49,16 +53,24 @@ namespace {
 constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin|spin] [--window N] [--matches M] [--tuples N] [--runs "
     "N]\n"
-    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses] [--push N] [--seed N]\n"
+    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses|traced] [--push N] [--seed "
+    "N]\n"
     "          [--replicas N]   (of pauses)\n"
     "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
     "          [--index NAME] [--options NAME=NUMBER,...] [--group N] [--bits 32|64] [--order full|none]\n"
-    "          [--level portable|avx2|avx512|best]   (these of slidejoin)\n";
+    "          [--level portable|avx2|avx512|best] [--workers N] [--strategy NAME] [--task-size N]\n"
+    "          [--blocking 0|1]   (these of slidejoin)\n";
 
 #ifdef SLIDEJOIN_WITH_ABSL
 constexpr bool kWithAbsl = true;
 #else
 constexpr bool kWithAbsl = false;
+#endif
+
+#ifdef SLIDEJOIN_TRACED
+constexpr bool kTraced = true;
+#else
+constexpr bool kTraced = false;
 #endif
 
 class Options {
@@ -89,13 +101,14 @@ class Options {
 
   private:
     std::map<std::string, std::string> values_{
-        {"--about", ""},     {"--structure", "slidejoin"}, {"--window", "131072"},
-        {"--matches", "2"},  {"--tuples", "1000000"},      {"--runs", "1"},
-        {"--wait", ""},      {"--mode", "push"},           {"--push", "8192"},
-        {"--seed", "1"},     {"--index", "b-tree"},        {"--group", "1"},
-        {"--level", "best"}, {"--shape", "turns"},         {"--options", ""},
-        {"--bits", "32"},    {"--keys", "uniform"},        {"--order", "full"},
-        {"--replicas", "1"}};
+        {"--about", ""},      {"--structure", "slidejoin"}, {"--window", "131072"},
+        {"--matches", "2"},   {"--tuples", "1000000"},      {"--runs", "1"},
+        {"--wait", ""},       {"--mode", "push"},           {"--push", "8192"},
+        {"--seed", "1"},      {"--index", "b-tree"},        {"--group", "1"},
+        {"--level", "best"},  {"--shape", "turns"},         {"--options", ""},
+        {"--bits", "32"},     {"--keys", "uniform"},        {"--order", "full"},
+        {"--replicas", "1"},  {"--workers", "1"},           {"--strategy", "auto"},
+        {"--task-size", "8"}, {"--blocking", "0"}};
 };
 
 bool sorted_of(const Options& options) {
@@ -105,12 +118,18 @@ bool sorted_of(const Options& options) {
     return order == "full";
 }
 
+Sharing sharing_of(const Options& options) {
+    return {options.text("--strategy"), options.number<std::uint32_t>("--workers", 1),
+            options.number<std::uint32_t>("--task-size", 1), options.number<int>("--blocking", 0) != 0};
+}
+
 std::unique_ptr<Structure> make_structure(const Options& options, const Workload& workload) {
     const std::string& name = options.text("--structure");
     if (name == "slidejoin")
         return std::make_unique<SlidejoinJoin>(workload, options.text("--index"), options.text("--options"),
                                                options.number<std::uint32_t>("--group", 1),
-                                               options.text("--level"), sorted_of(options));
+                                               options.text("--level"), sorted_of(options),
+                                               sharing_of(options));
 #ifdef SLIDEJOIN_WITH_ABSL
     if (name == "absl") return std::make_unique<AbslJoin>(workload);
 #endif
@@ -140,9 +159,9 @@ void print_longest(const char* prefix, const std::vector<Pause>& pauses, const s
                 pauses[at].faults, prefix, pauses[at].switches);
 }
 
-// What a run found, and the pauses of each replica, if there are any.
+// What a run found, and the pauses of each replica and what was traced, if there are any.
 void print(const Found& found, std::size_t tuples, Structure& structure,
-           const std::vector<std::vector<Pause>>& pauses) {
+           const std::vector<std::vector<Pause>>& pauses, const std::string& traced = "") {
     std::printf(
         "{\"seconds\": %.9f, \"tuples\": %zu, \"matches\": %llu, \"checksum\": %llu, \"bytes_per_tuple\": "
         "%.3f",
@@ -163,7 +182,7 @@ void print(const Found& found, std::size_t tuples, Structure& structure,
         print_ranks("thread_", std::move(thread));
         print_ranks("least_", std::move(least));
     }
-    std::printf("}\n");
+    std::printf("%s}\n", traced.c_str());
     std::fflush(stdout);
 }
 
@@ -204,9 +223,10 @@ struct Measurement {
                 for (std::size_t i = 0; i < replicas; ++i)
                     found = structures[i]->join(arrivals, push_size, pauses[i]);
             } else {
-                found = structures[0]->join(arrivals, push_size, mode == "push", many());
+                if (mode == "traced") Trace::restart(tuples);
+                found = structures[0]->join(arrivals, push_size, mode != "count", many());
             }
-            print(found, tuples, *structures[0], pauses);
+            print(found, tuples, *structures[0], pauses, mode == "traced" ? Trace::summary() : "");
         }
     }
 
@@ -237,8 +257,9 @@ Workload workload_of(const Options& options) {
 
 void measure(const Options& options) {
     const std::string& mode = options.text("--mode");
-    if (mode != "push" && mode != "count" && mode != "pauses")
-        throw std::invalid_argument("--mode " + mode + "; expected count, push or pauses");
+    if (mode != "push" && mode != "count" && mode != "pauses" && !(kTraced && mode == "traced"))
+        throw std::invalid_argument("--mode " + mode +
+                                    "; expected count, push, pauses, or traced of shared_peer");
     const Measurement measurement{options,
                                   workload_of(options),
                                   options.number<std::size_t>("--tuples", 1),

@@ -1,6 +1,7 @@
 // slidejoin's own engine, called without Python.
 #pragma once
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -11,13 +12,22 @@
 
 namespace peers {
 
+// How several threads share a join.
+struct Sharing {
+    std::string strategy;
+    std::uint32_t workers;
+    std::uint32_t task_size;
+    bool blocking;
+};
+
 class SlidejoinJoin final : public Structure {
   public:
     // `options` are parameters of the index, as "merge_ratio=0.125,insertion_depth=3".
     // With `sorted` an arrival's partners come in the order of their positions.
     SlidejoinJoin(const Workload& workload, const std::string& index, const std::string& options,
-                  std::uint32_t group, const std::string& level, bool sorted)
-        : engine_(slidejoin::make_engine(spec(workload, index, options, group, sorted), level_of(level))) {}
+                  std::uint32_t group, const std::string& level, bool sorted, const Sharing& sharing)
+        : engine_(slidejoin::make_engine(spec(workload, index, options, group, sorted, sharing),
+                                         level_of(level))) {}
 
     std::uint64_t push(const Arrivals& arrivals, std::size_t from, std::size_t to, Pairs* pairs) override {
         const slidejoin::Column keys{arrivals.wide.empty()
@@ -36,7 +46,8 @@ class SlidejoinJoin final : public Structure {
 
   private:
     static slidejoin::JoinSpec spec(const Workload& workload, const std::string& index,
-                                    const std::string& options, std::uint32_t group, bool sorted) {
+                                    const std::string& options, std::uint32_t group, bool sorted,
+                                    const Sharing& sharing) {
         slidejoin::JoinSpec spec;
         if (workload.wide)
             spec.on = {
@@ -49,8 +60,23 @@ class SlidejoinJoin final : public Structure {
         spec.window.left = spec.window.right = workload.window;
         spec.group = group;
         spec.sorted = sorted;
+        spec.strategy = find(kStrategies, sharing.strategy, "--strategy " + sharing.strategy).strategy;
+        spec.workers = sharing.workers;
+        spec.task_size = sharing.task_size;
+        spec.blocking_merge = sharing.blocking;
         return spec;
     }
+
+    struct NamedStrategy {
+        const char* name;
+        slidejoin::Strategy strategy;
+    };
+    static constexpr std::array<NamedStrategy, 5> kStrategies{
+        {{"auto", slidejoin::Strategy::automatic},
+         {"phases", slidejoin::Strategy::phases},
+         {"shared-index", slidejoin::Strategy::shared_index},
+         {"round-robin", slidejoin::Strategy::round_robin},
+         {"subwindows", slidejoin::Strategy::subwindows}}};
 
     template <class Entries>
     static const typename Entries::value_type& find(const Entries& entries, const std::string& name,

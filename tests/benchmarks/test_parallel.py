@@ -14,6 +14,8 @@ from slidejoin.errors import StateError, UsageError
 from slidejoin.numeric import NumericJoin
 
 WORKLOAD = Workload(2**8)
+SHARED = peer.program("shared_peer")
+needs_shared = pytest.mark.skipif(SHARED is None, reason="needs `make peers`")
 TWO = [">= 1.5", ">= 1.4", ">= 1.4", ">= 1.5", ">= 0.7", ">= 1.3", ">= 0.4", ">= 0.7", "<= 0.3", ">= 1.7"]
 SIXTEEN = [">= 8", ">= 8", ">= 6", ">= 6", ">= 0.7", ">= 3", ">= 0.4", ">= 0.7", "<= 0.3", ">= 9"]
 OTHERS = [">= 0.7", ">= 0.4", ">= 0.7", "<= 0.3"]  # that do not depend on the number of workers
@@ -183,6 +185,29 @@ def test_programs_that_disagree_stop_the_benchmark(fake, field):
     fake(f"answer['{field}'] += int(given.get('--blocking', 0))")
     with pytest.raises(StateError, match="disagree on the same arrivals"):
         list(propagation.lines(propagation.QUICK, 2, quiet))
+
+
+@needs_shared
+def test_the_program_finds_what_one_thread_finds():
+    options = propagation.FORM | {"push": "4096", "workers": "2", "task-size": "3", "blocking": "1"}
+    with peer.Peer(SHARED, WORKLOAD, 2**12, None, **options) as program:
+        answers = [program.run() for _ in range(2)]
+    join = WORKLOAD.join()
+    for i, answer in enumerate(answers):
+        arrivals = WORKLOAD.warm + i * 2**12, 2**12
+        assert answer["matches"] == join.count(WORKLOAD.sides(*arrivals), WORKLOAD.keys(*arrivals)) > 2**12
+        assert 0 < answer["p50"] <= answer["p99"] <= answer["p99.9"]
+        assert 0 < answer["longest_gap"] < 1e6 * answer["seconds"]
+
+
+@needs_shared
+def test_the_program_traces_shared_indexes_only():
+    options = propagation.FORM | {"strategy": "phases", "workers": "2"}
+    with (
+        peer.Peer(SHARED, WORKLOAD, 2**10, None, **options) as program,
+        pytest.raises(UsageError, match="0 chunks were taken and 0 propagated"),
+    ):
+        program.run()
 
 
 def test_without_the_program_lines_say_how_to_get_it(monkeypatch):
