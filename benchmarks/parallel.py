@@ -48,7 +48,8 @@ TYPICAL = (
 class Sizes:
     """How much is measured."""
 
-    middle: int = 2**17  # windows, in tuples per side
+    small: int = 2**12  # windows, in tuples per side
+    middle: int = 2**17
     large: int = 2**20
     batches: tuple[int, ...] = (2**13, 2**15)
     tuples: int = 2**19  # arrivals of one run; both trees of a pim-tree join merge as often in every run
@@ -65,6 +66,7 @@ class Sizes:
 
 
 QUICK = Sizes(
+    small=2**8,
     middle=2**9,
     large=2**10,
     batches=(2**8, 2**9),
@@ -303,6 +305,19 @@ def _merge_ratios(sizes: Sizes, workers: int, say: Say) -> Iterable[Result]:
         yield finish.ratio(what, str(most), str(ratio))
 
 
+def _small_window(sizes: Sizes, workers: int, say: Say) -> Iterable[Result]:
+    shape = f"batches of {power(sizes.batches[0])}, w={power(sizes.small)}"
+    say(f"shared pim-tree, {shape}")
+    workload = Workload(sizes.small, sizes.matches)
+    entrants = {
+        "serial": Entrant(workload, "pim-tree"),
+        "shared": Entrant(workload, "pim-tree", "shared-index", workers),
+    }
+    finish = race(entrants, sizes.tuples, sizes.batches[0], sizes.information_rounds)
+    what = f"shared pim-tree, {workers} workers / serial pim-tree, {shape} (paper: below 1x)"
+    yield finish.ratio(what, "shared", "serial")
+
+
 PARTS = (
     _best,
     _window_join,
@@ -315,4 +330,5 @@ PARTS = (
     _self_join,
     _many_matches,
     _merge_ratios,
+    _small_window,
 )
