@@ -126,7 +126,7 @@ bench: setup peers
 # Abseil where it is missing.
 peers: setup
 	$(BIN)/cmake -B $(BUILD) -DSLIDEJOIN_PEERS=ON >/dev/null
-	$(BIN)/cmake --build $(BUILD) -j $(JOBS) --target join_peer shared_peer
+	$(BIN)/cmake --build $(BUILD) -j $(JOBS) --target peers
 
 setup: $(VENV)/.built
 
