@@ -15,100 +15,22 @@
 #include <utility>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "arrow.hpp"
+#include "flat.hpp"
 #include "gather.hpp"
 
 namespace slidejoin {
 
-// Bytes that grow at the end and are dropped from the start.
-class Flat {
-  public:
-    Flat() = default;
-    Flat(Flat&& from) noexcept { *this = std::move(from); }
-    Flat& operator=(Flat&& from) noexcept {
-        std::swap(data_, from.data_);
-        std::swap(capacity_, from.capacity_);
-        std::swap(start_, from.start_);
-        std::swap(stop_, from.stop_);
-        std::swap(lender_, from.lender_);
-        return *this;
-    }
-    ~Flat() {
-        if (!lender_) std::free(data_);
-    }
-
-    const std::uint8_t* data() const { return data_ + start_; }
-    template <class T>
-    const T* as() const {
-        return reinterpret_cast<const T*>(data());
-    }
-    std::size_t size() const { return stop_ - start_; }
-    std::size_t bytes() const { return capacity_; }
-
-    // Room for more bytes at the end, which the caller fills.
-    std::uint8_t* extend(std::size_t count) {
-        const std::size_t needed = size() + count;
-        if (stop_ + count > capacity_) move(needed <= capacity_ / 2 ? capacity_ : 2 * needed + kLeast);
-        stop_ += count;
-        return data_ + stop_ - count;
-    }
-
-    void truncate(std::size_t size) { stop_ = start_ + size; }
-
-    void drop(std::size_t count) {
-        start_ += count;
-        if (start_ == stop_) start_ = stop_ = 0;
-        if (capacity_ <= 8 * size() + kSlack) return;
-        try {
-            move(2 * size() + kLeast);
-        } catch (const std::bad_alloc&) {
-            // The larger block stays.
-        }
-    }
-
-    // Reads bytes where they are, which `lender` keeps alive. There is no room behind them: more bytes move
-    // them first.
-    void borrow(const void* bytes, std::size_t size, std::shared_ptr<void> lender) {
-        *this = Flat();
-        data_ = static_cast<std::uint8_t*>(const_cast<void*>(bytes));
-        stop_ = size;
-        lender_ = std::move(lender);
-    }
-
-  private:
-    static constexpr std::size_t kLeast = 256;
-    static constexpr std::size_t kSlack = 4096;  // bytes that are not worth giving back
-
-    // Moves the bytes to the front, of a new block if the capacity changes.
-    void move(std::size_t capacity) {
-        const std::size_t used = size();
-        if (capacity == capacity_) {
-            std::memmove(data_, data_ + start_, used);
-        } else {
-            auto* moved = static_cast<std::uint8_t*>(std::malloc(capacity));
-            if (!moved) throw std::bad_alloc();
-            if (used) std::memcpy(moved, data_ + start_, used);
-            if (!lender_) std::free(data_);
-            lender_.reset();
-            data_ = moved;
-            capacity_ = capacity;
-        }
-        start_ = 0;
-        stop_ = used;
-    }
-
-    std::uint8_t* data_ = nullptr;
-    std::size_t capacity_ = 0;  // 0 for borrowed bytes
-    std::size_t start_ = 0;
-    std::size_t stop_ = 0;
-    std::shared_ptr<void> lender_;
-};
-
 // Rows to take: their places among those stored, and which of them are missing (place 0, if so).
 struct Picks {
-    const std::int64_t* rows = nullptr;
-    const std::uint8_t* missing = nullptr;  // or nullptr
-    std::size_t count = 0;
+    const std::int64_t* rows;
+    const std::uint8_t* missing;  // or nullptr
+    std::size_t count;
+    std::size_t stored;  // rows that there are; if none, all are missing
 };
 
 // One column of a result, or a table of them, in the form of the Arrow C data interface.
@@ -127,16 +49,18 @@ class ArrowResult {
 
     template <class T>
     T* allocate(std::size_t buffer, std::size_t count) {
-        const std::size_t bytes = (std::max<std::size_t>(count * sizeof(T), 1) + 63) / 64 * 64;
-        // Few values do not gain from an aligned block.
-        owned_[buffer].reset(
-            static_cast<std::uint8_t*>(bytes <= kShort ? std::malloc(bytes) : std::aligned_alloc(64, bytes)));
+        owned_[buffer].reset(static_cast<std::uint8_t*>(allocate_bytes(count * sizeof(T))));
         if (!owned_[buffer]) throw std::bad_alloc();
         buffers_[buffer] = owned_[buffer].get();
         return reinterpret_cast<T*>(owned_[buffer].get());
     }
 
-    void set_null_count(std::int64_t count) { array_.null_count = count; }
+    // Without nulls, validity is not handed over.
+    void set_null_count(std::int64_t count) {
+        array_.null_count = count;
+        if (!count) owned_[0].reset();
+        buffers_[0] = owned_[0].get();
+    }
     void add(std::unique_ptr<ArrowResult> child) { children_.push_back(std::move(child)); }
 
     // Hands everything over to whoever calls out.release.
@@ -163,10 +87,19 @@ class ArrowResult {
 
   private:
     static constexpr std::size_t kShort = 1024;
+    static constexpr std::size_t kHuge = std::size_t{2} << 20;  // bytes of a huge page
 
-    struct Free {
-        void operator()(std::uint8_t* block) const { std::free(block); }
-    };
+    // Few bytes do not gain from an aligned block; many are cleared in huge pages by whoever writes them
+    // first.
+    static void* allocate_bytes(std::size_t bytes) {
+        if (bytes <= kShort) return std::malloc(std::max<std::size_t>(bytes, 1));
+        const std::size_t unit = bytes >= 4 * kHuge ? kHuge : 64;
+        void* block = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+#if defined(__linux__)
+        if (block && unit == kHuge) madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+        return block;
+    }
 
     ArrowArray array_{};
     std::array<const void*, 3> buffers_{};
@@ -185,7 +118,9 @@ inline constexpr ColumnKind kOffsets64 = -8;
 class StoredColumn {
   public:
     explicit StoredColumn(ColumnKind kind) : kind_(kind) {
-        if (is_bytes()) std::memset(offsets_.extend(sizeof(std::int64_t)), 0, sizeof(std::int64_t));
+        if (!is_bytes()) return;
+        Copies none(1);
+        std::memset(offsets_.extend(sizeof(std::int64_t), none), 0, sizeof(std::int64_t));
     }
     StoredColumn(StoredColumn&&) noexcept = default;
 
@@ -195,20 +130,20 @@ class StoredColumn {
     // Appends the rows [from, from + count) of an array to the `stored` rows there are. With a lender, a
     // first array may be read in place.
     void append(const ArrowArray& array, std::size_t from, std::size_t count, std::size_t stored,
-                const std::shared_ptr<void>& lender) {
+                const std::shared_ptr<void>& lender, Copies& copies) {
         if (!count) return;
         from += static_cast<std::size_t>(array.offset);
         if (kind_ == kBits) {
-            expand(array.buffers[1], from, count, values_.extend(count));
+            expand(array.buffers[1], from, count, values_.extend(count, copies));
         } else if (kind_ > 0) {
             const auto width = static_cast<std::size_t>(kind_);
-            add_bytes(array.buffers[1], from * width, count * width, stored ? nullptr : lender);
+            add_bytes(array.buffers[1], from * width, count * width, stored ? nullptr : lender, copies);
         } else if (kind_ == kOffsets32) {
-            append_strings<std::int32_t>(array, from, count, stored ? nullptr : lender);
+            append_strings<std::int32_t>(array, from, count, stored ? nullptr : lender, copies);
         } else {
-            append_strings<std::int64_t>(array, from, count, stored ? nullptr : lender);
+            append_strings<std::int64_t>(array, from, count, stored ? nullptr : lender, copies);
         }
-        append_validity(array, from, count, stored);
+        append_validity(array, from, count, stored, copies);
     }
 
     void truncate(std::size_t rows) {
@@ -234,22 +169,64 @@ class StoredColumn {
         if (rows == stored) forget_validity();
     }
 
-    // The values at these places, or nullptr where 32-bit offsets cannot address `most` bytes.
-    std::unique_ptr<ArrowResult> take(const Picks& picks, std::size_t stored, std::int64_t most) const {
-        auto result = std::make_unique<ArrowResult>(picks.count, is_bytes() ? 3 : 2);
-        take_validity(picks, stored, *result);
-        if (kind_ == kBits) {
-            std::vector<std::uint8_t> flags(picks.count);
-            if (stored) gather_values(picks, stored, flags.data());
-            pack(flags.data(), picks.count, result->allocate<std::uint8_t>(1, (picks.count + 7) / 8));
-        } else if (kind_ > 0) {
-            auto* out = result->allocate<std::uint8_t>(1, picks.count * width());
-            if (stored) gather_values(picks, stored, out);
-            else std::memset(out, 0, picks.count * width());
-        } else if (!take_strings(picks, stored, most, *result)) {
-            return nullptr;
+    // Bytes of so many taken values; of strings, those of their offsets.
+    std::size_t taken_bytes(std::size_t count) const {
+        if (is_bytes()) return (count + 1) * static_cast<std::size_t>(-kind_);
+        return kind_ == kBits ? (count + 7) / 8 : count * width();
+    }
+
+    // Writes values of rows to a result, from its row `at` on, a multiple of 8.
+    void take_values(const Picks& picks, std::uint8_t* values, std::size_t at) const {
+        if (kind_ != kBits) return gather_values(picks, values + at * width());
+        std::vector<std::uint8_t> flags(picks.count);
+        gather_values(picks, flags.data());
+        pack(flags.data(), picks.count, values + at / 8);
+    }
+
+    // Writes their bits of validity. Returns how many are null.
+    std::int64_t take_validity(const Picks& picks, std::uint8_t* validity, std::size_t at) const {
+        if (!picks.missing && !nullable_) {
+            std::memset(validity + at / 8, 0xff, (picks.count + 7) / 8);
+            return 0;
         }
-        return result;
+        std::vector<std::uint8_t> flags(picks.count, 1);
+        if (nullable_ && picks.stored)
+            gather(validity_.data(), picks.stored, picks.rows, picks.count, flags.data());
+        std::int64_t valid = 0;
+        for (std::size_t i = 0; i < picks.count; ++i) {
+            if (picks.missing && picks.missing[i]) flags[i] = 0;
+            valid += flags[i];
+        }
+        pack(flags.data(), picks.count, validity + at / 8);
+        return static_cast<std::int64_t>(picks.count) - valid;
+    }
+
+    // Bytes of the strings of rows; whether a result can have so many in all, 32-bit offsets at most `most`.
+    std::int64_t string_bytes(const Picks& picks) const {
+        return picks.stored ? gathered_bytes(offsets(), picks.rows, picks.count, picks.missing) : 0;
+    }
+    bool can_address(std::int64_t bytes, std::int64_t most) const {
+        return kind_ == kOffsets64 || bytes <= most;
+    }
+
+    // Writes one offset; or those from row `at` on, and strings from byte `byte` on. Returns where the last
+    // one ends.
+    void set_offset(std::uint8_t* values, std::size_t at, std::int64_t byte) const {
+        if (kind_ == kOffsets32)
+            reinterpret_cast<std::int32_t*>(values)[at] = static_cast<std::int32_t>(byte);
+        else reinterpret_cast<std::int64_t*>(values)[at] = byte;
+    }
+    std::int64_t take_strings(const Picks& picks, std::uint8_t* values, std::size_t at, std::uint8_t* strings,
+                              std::int64_t byte) const {
+        const auto typed = [&]<class Offset>(Offset) {
+            auto* begins = reinterpret_cast<Offset*>(values) + at;
+            if (!picks.stored) std::fill_n(begins, picks.count, Offset{0});
+            else
+                byte = gather_strings(offsets(), values_.data(), picks.rows, picks.count, picks.missing,
+                                      begins, strings, byte);
+            return byte;
+        };
+        return kind_ == kOffsets32 ? typed(std::int32_t{}) : typed(std::int64_t{});
     }
 
     // Whether two byte strings are equal.
@@ -272,58 +249,49 @@ class StoredColumn {
     }
 
     void add_bytes(const void* source, std::size_t from, std::size_t count,
-                   const std::shared_ptr<void>& lender) {
+                   const std::shared_ptr<void>& lender, Copies& copies) {
         if (!count) return;
         const auto* bytes = static_cast<const std::uint8_t*>(source) + from;
         const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % sizeof(std::int64_t) == 0;
         if (lender && aligned) values_.borrow(bytes, count, lender);
-        else std::memcpy(values_.extend(count), bytes, count);
+        else copies.add(values_.extend(count, copies), bytes, count);
     }
 
     template <class Offset>
     void append_strings(const ArrowArray& array, std::size_t from, std::size_t count,
-                        const std::shared_ptr<void>& lender) {
+                        const std::shared_ptr<void>& lender, Copies& copies) {
         const Offset* ends = static_cast<const Offset*>(array.buffers[1]) + from;
         const auto begin = static_cast<std::int64_t>(ends[0]), end = static_cast<std::int64_t>(ends[count]);
         const std::int64_t shift = offsets()[offset_count() - 1] - begin;
         add_bytes(array.buffers[2], static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
-                  lender);
-        auto* room = reinterpret_cast<std::int64_t*>(offsets_.extend(count * sizeof(std::int64_t)));
+                  lender, copies);
+        auto* room = reinterpret_cast<std::int64_t*>(offsets_.extend(count * sizeof(std::int64_t), copies));
         for (std::size_t i = 0; i < count; ++i) room[i] = static_cast<std::int64_t>(ends[i + 1]) + shift;
     }
 
-    void append_validity(const ArrowArray& array, std::size_t from, std::size_t count, std::size_t stored) {
+    void append_validity(const ArrowArray& array, std::size_t from, std::size_t count, std::size_t stored,
+                         Copies& copies) {
         const bool may_be_null = array.buffers[0] && array.null_count != 0;
         if (!may_be_null && !nullable_) return;
         if (!nullable_) {
             std::vector<std::uint8_t> flags(count);
             expand(array.buffers[0], from, count, flags.data());
             if (std::memchr(flags.data(), 0, count) == nullptr) return;
-            if (stored) std::memset(validity_.extend(stored), 1, stored);
+            if (stored) std::memset(validity_.extend(stored, copies), 1, stored);
             nullable_ = true;
         }
-        std::uint8_t* room = validity_.extend(count);
+        std::uint8_t* room = validity_.extend(count, copies);
         if (may_be_null) expand(array.buffers[0], from, count, room);
         else std::memset(room, 1, count);
     }
 
-    void take_validity(const Picks& picks, std::size_t stored, ArrowResult& result) const {
-        if (!picks.missing && !nullable_) return;
-        std::vector<std::uint8_t> flags(picks.count, 1);
-        if (nullable_ && stored) gather(validity_.data(), stored, picks.rows, picks.count, flags.data());
-        std::int64_t valid = 0;
-        for (std::size_t i = 0; i < picks.count; ++i) {
-            if (picks.missing && picks.missing[i]) flags[i] = 0;
-            valid += flags[i];
+    void gather_values(const Picks& picks, std::uint8_t* out) const {
+        if (!picks.stored) {
+            std::memset(out, 0, picks.count * width());
+            return;
         }
-        const std::int64_t nulls = static_cast<std::int64_t>(picks.count) - valid;
-        result.set_null_count(nulls);
-        if (nulls) pack(flags.data(), picks.count, result.allocate<std::uint8_t>(0, (picks.count + 7) / 8));
-    }
-
-    void gather_values(const Picks& picks, std::size_t stored, std::uint8_t* out) const {
         const auto typed = [&]<class Value>(Value) {
-            gather(values_.as<Value>(), stored, picks.rows, picks.count, reinterpret_cast<Value*>(out));
+            gather(values_.as<Value>(), picks.stored, picks.rows, picks.count, reinterpret_cast<Value*>(out));
         };
         switch (width()) {
             case 1:
@@ -339,33 +307,6 @@ class StoredColumn {
                     std::memcpy(out + i * width(),
                                 values_.data() + static_cast<std::size_t>(picks.rows[i]) * width(), width());
         }
-    }
-
-    bool take_strings(const Picks& picks, std::size_t stored, std::int64_t most, ArrowResult& result) const {
-        const std::size_t count = picks.count;
-        if (!stored) {
-            const std::size_t bytes = (count + 1) * static_cast<std::size_t>(-kind_);
-            std::memset(result.allocate<std::uint8_t>(1, bytes), 0, bytes);
-            result.allocate<std::uint8_t>(2, 0);
-            return true;
-        }
-        std::vector<std::int64_t> narrowed;
-        std::int64_t* ends;
-        if (kind_ == kOffsets64) {
-            ends = result.allocate<std::int64_t>(1, count + 1);
-        } else {
-            narrowed.resize(count + 1);
-            ends = narrowed.data();
-        }
-        const std::int64_t total = gather_offsets(offsets(), stored, picks.rows, count, ends, picks.missing);
-        if (kind_ == kOffsets32) {
-            if (total > most) return false;
-            auto* out = result.allocate<std::int32_t>(1, count + 1);
-            for (std::size_t i = 0; i <= count; ++i) out[i] = static_cast<std::int32_t>(ends[i]);
-        }
-        gather_bytes(offsets(), values_.data(), picks.rows, count,
-                     result.allocate<std::uint8_t>(2, static_cast<std::size_t>(total)), picks.missing);
-        return true;
     }
 
     // Bits as bytes, and bytes as bits.

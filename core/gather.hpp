@@ -20,35 +20,34 @@ void gather(const Value* values, std::size_t size, const std::int64_t* rows, std
     }
 }
 
-// Writes the offsets of the gathered values, counted from 0. Returns their size in bytes. Missing rows have
-// none.
-inline std::int64_t gather_offsets(const std::int64_t* offsets, std::size_t size, const std::int64_t* rows,
-                                   std::size_t count, std::int64_t* out,
-                                   const std::uint8_t* missing = nullptr) {
+// Bytes of strings that exist, which stand behind offsets. Missing rows have none.
+inline std::int64_t gathered_bytes(const std::int64_t* offsets, const std::int64_t* rows, std::size_t count,
+                                   const std::uint8_t* missing) {
     std::int64_t total = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        if (static_cast<std::uint64_t>(rows[i]) >= size) throw std::out_of_range("row number out of range");
         if (i + kGatherAhead < count) __builtin_prefetch(offsets + rows[i + kGatherAhead]);
-        out[i] = total;
         if (!missing || !missing[i]) total += offsets[rows[i] + 1] - offsets[rows[i]];
     }
-    out[count] = total;
     return total;
 }
 
-// Copies the bytes of the gathered values, whose rows gather_offsets has checked. `data` begins at the first
-// offset.
-inline void gather_bytes(const std::int64_t* offsets, const std::uint8_t* data, const std::int64_t* rows,
-                         std::size_t count, std::uint8_t* out, const std::uint8_t* missing = nullptr) {
+// Copies strings that exist to out[at] on, and writes where each begins. Returns where the last one ends.
+// `data` begins at the first offset.
+template <class Offset>
+std::int64_t gather_strings(const std::int64_t* offsets, const std::uint8_t* data, const std::int64_t* rows,
+                            std::size_t count, const std::uint8_t* missing, Offset* begins, std::uint8_t* out,
+                            std::int64_t at) {
     const std::int64_t base = offsets[0];
     for (std::size_t i = 0; i < count; ++i) {
+        if (i + 2 * kGatherAhead < count) __builtin_prefetch(offsets + rows[i + 2 * kGatherAhead]);
         if (i + kGatherAhead < count) __builtin_prefetch(data + (offsets[rows[i + kGatherAhead]] - base));
+        begins[i] = static_cast<Offset>(at);
         if (missing && missing[i]) continue;
-        const std::int64_t from = offsets[rows[i]];
-        const auto length = static_cast<std::size_t>(offsets[rows[i] + 1] - from);
-        if (length) std::memcpy(out, data + (from - base), length);
-        out += length;
+        const std::int64_t from = offsets[rows[i]], length = offsets[rows[i] + 1] - from;
+        if (length) std::memcpy(out + at, data + (from - base), static_cast<std::size_t>(length));
+        at += length;
     }
+    return at;
 }
 
 }  // namespace slidejoin

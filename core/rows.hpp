@@ -33,18 +33,21 @@ class Rows {
     }
 
     // Appends a batch whose children are the columns. On an error nothing of it stays.
-    void append(const ArrowArray& batch, const std::shared_ptr<void>& lender = nullptr) {
+    void append(const ArrowArray& batch, Crew& crew, const std::shared_ptr<void>& lender = nullptr) {
         if (static_cast<std::size_t>(batch.n_children) != columns_.size())
             throw std::invalid_argument("a batch with other columns");
         const auto from = static_cast<std::size_t>(batch.offset);
         const auto count = static_cast<std::size_t>(batch.length);
+        Copies copies(columns_.size());
         try {
             for (std::size_t i = 0; i < columns_.size(); ++i)
-                columns_[i].append(*batch.children[i], from, count, size(), lender);
+                columns_[i].append(*batch.children[i], from, count, size(), lender, copies);
         } catch (...) {
+            copies.make();
             for (StoredColumn& column : columns_) column.truncate(size());
             throw;
         }
+        copies.make(crew);
         next_ += count;
     }
 
@@ -62,15 +65,25 @@ class Rows {
         first_ = first;
     }
 
-    // Adds the columns [from, to) of the rows at these positions to a result; -1 is a row of nulls. False
-    // where a column with 32-bit offsets would have more than `most` bytes.
-    bool take(const std::int64_t* positions, std::size_t count, std::int64_t most, std::size_t from,
-              std::size_t to, ArrowResult& out) const {
-        const Chosen chosen(*this, positions, count);
-        for (std::size_t i = from; i < to; ++i) {
-            auto taken = columns_.at(i).take(chosen.picks, size(), most);
-            if (!taken) return false;
-            out.add(std::move(taken));
+    const StoredColumn& column(std::size_t i) const { return columns_.at(i); }
+
+    // The places of positions among the stored rows, 0 for those that are -1. Returns whether there are any,
+    // and which, if so.
+    bool find(const std::int64_t* positions, std::size_t count, std::int64_t* places,
+              std::uint8_t* missing) const {
+        const auto first = static_cast<std::int64_t>(first_);
+        bool known = true, some_missing = false;
+        for (std::size_t i = 0; i < count; ++i) {
+            places[i] = positions[i] - first;
+            const bool none = positions[i] == -1;
+            some_missing |= none;
+            known &= none | (static_cast<std::uint64_t>(places[i]) < size());
+        }
+        if (!known) refuse(positions, count);
+        if (!some_missing) return false;
+        for (std::size_t i = 0; i < count; ++i) {
+            missing[i] = positions[i] == -1;
+            if (missing[i]) places[i] = 0;
         }
         return true;
     }
@@ -80,44 +93,25 @@ class Rows {
                      std::size_t column_b, const std::int64_t* positions_b, std::size_t count, bool* out) {
         const StoredColumn &one = a.columns_.at(column_a), &other = b.columns_.at(column_b);
         if (!one.is_bytes() || !other.is_bytes()) throw std::invalid_argument("not a column of bytes");
-        const Chosen rows_a(a, positions_a, count), rows_b(b, positions_b, count);
+        std::vector<std::int64_t> places(2 * count);
+        std::vector<std::uint8_t> missing(count);
+        a.find(positions_a, count, places.data(), missing.data());
+        b.find(positions_b, count, places.data() + count, missing.data());
         bool all = true;
         for (std::size_t i = 0; i < count; ++i)
-            all &= out[i] = StoredColumn::same(one, rows_a.picks.rows[i], other, rows_b.picks.rows[i]);
+            all &= out[i] = StoredColumn::same(one, places[i], other, places[count + i]);
         return all;
     }
 
   private:
-    // Positions as places among the stored rows.
-    struct Chosen {
-        Chosen(const Rows& rows, const std::int64_t* positions, std::size_t count) {
-            picks = {positions, nullptr, count};
-            const auto first = static_cast<std::int64_t>(rows.first_);
-            const auto size = static_cast<std::uint64_t>(rows.size());
-            bool some_missing = false;
-            for (std::size_t i = 0; i < count; ++i) {
-                const bool missing = positions[i] == -1;
-                some_missing |= missing;
-                if (!missing && static_cast<std::uint64_t>(positions[i] - first) >= size)
-                    throw std::out_of_range("position " + std::to_string(positions[i]) + "; rows " +
-                                            std::to_string(rows.first_) + " to " +
-                                            std::to_string(rows.next_) + " are kept");
-            }
-            if (!first && !some_missing) return;
-            places.resize(count);
-            if (some_missing) flags.resize(count);
-            for (std::size_t i = 0; i < count; ++i) {
-                const bool missing = positions[i] == -1;
-                places[i] = missing ? 0 : positions[i] - first;
-                if (some_missing) flags[i] = missing;
-            }
-            picks.rows = places.data();
-            if (some_missing) picks.missing = flags.data();
-        }
-        Picks picks;
-        std::vector<std::int64_t> places;
-        std::vector<std::uint8_t> flags;
-    };
+    [[noreturn]] void refuse(const std::int64_t* positions, std::size_t count) const {
+        const auto is_unknown = [&](std::int64_t position) {
+            return position != -1 && static_cast<std::uint64_t>(position) - first_ >= size();
+        };
+        const std::int64_t position = *std::find_if(positions, positions + count, is_unknown);
+        throw std::out_of_range("position " + std::to_string(position) + "; rows " + std::to_string(first_) +
+                                " to " + std::to_string(next_) + " are kept");
+    }
 
     void require(bool condition, std::uint64_t first, std::uint64_t next) const {
         if (!condition)

@@ -3,8 +3,8 @@
 
 #include <atomic>
 
+#include "crew.hpp"
 #include "target.hpp"
-#include "workers.hpp"
 
 SLIDEJOIN_TARGET_BEGIN
 

@@ -1,10 +1,10 @@
 // The join of two tables for one instruction set; compiled once per SLIDEJOIN_LEVEL.
 #include "table_join.hpp"
 
-#include <atomic>
+#include <numeric>
 
+#include "crew.hpp"
 #include "target.hpp"
-#include "workers.hpp"
 
 SLIDEJOIN_TARGET_BEGIN
 

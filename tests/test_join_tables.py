@@ -175,6 +175,30 @@ def test_many_rows(database, name, type_, keys):
         np.testing.assert_array_equal(one[mine], theirs)
 
 
+@pytest.mark.parametrize("how", ["inner", "full", "left_semi", "right_anti"])
+@pytest.mark.parametrize("name", ["band", "not equal", "group and band"])
+def test_a_hot_key_is_shared_by_all_workers(name, how, monkeypatch):
+    monkeypatch.setattr(table_join, "LEAST_SHARE", 64)
+    random = np.random.default_rng(4)
+    tables = []
+    for size in (3000, 400):
+        key = random.integers(0, 10**6, size)
+        key[random.random(size) < 0.4] = 5000
+        key[:3] = 2**62
+        text = pa.array(random.integers(0, 9, size).astype(str))
+        columns = {"id": np.arange(size), "key": key, "group": text, "flag": pa.array(key % 3 == 0)}
+        tables.append(pa.concat_tables([pa.table(columns).slice(0, 90), pa.table(columns).slice(90)]))
+    on = {
+        "band": sj.band("key", within=20),
+        "not equal": sj.not_equal("key") & sj.equal("id"),
+        "group and band": sj.equal("group") & sj.band("key", within=20) & sj.less("id"),
+    }[name]
+    one = sj.join(*tables, on, how)
+    assert one.num_rows > 50
+    for workers in (2, 3, 16):
+        assert sj.join(*tables, on, how, workers=workers).equals(one)
+
+
 # --- What the arguments may be ---
 
 

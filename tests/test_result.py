@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin import SchemaError, column_store
+from slidejoin import SchemaError, _core, column_store
 from slidejoin.result import RowStore, output_schema, result_table
 
 
@@ -152,6 +152,22 @@ def test_every_type_survives(name: str) -> None:
             assert plain(taken) == [model[p] for p in positions]
     assert store.table().schema == store.schema
     assert plain(store.table().column(0)) == model[store.first :]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_several_workers_store_and_take_the_same(name: str) -> None:
+    schema = table_of(batch(name, 0, 1)).schema
+    alone, together = RowStore(schema, 3), RowStore(schema, 3, _core.NativeCrew(3))
+    rng = np.random.default_rng(6)
+    for step in range(3):
+        table = table_of(batch(name, step * 5, 5000))
+        for store in (alone, together):
+            store.append(table)
+            store.drop_before(store.next - 6000)
+    for least in (alone.first, -1):
+        positions = np.maximum(rng.integers(alone.first - 5, alone.next, 7000), least)
+        positions[(positions >= 0) & (positions < alone.first)] = -1
+        assert plain(together.take(positions)[0]) == plain(alone.take(positions)[0])
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../arrow.hpp"
+#include "../crew.hpp"
 #include "../hash.hpp"
 #include "arrays.hpp"
 
@@ -17,7 +18,7 @@ namespace slidejoin {
 namespace {
 
 template <class Offset>
-nb::object hashed(const ArrayView& offsets, const ArrayView& data) {
+nb::object hashed(const ArrayView& offsets, const ArrayView& data, Crew& crew) {
     const auto* at = static_cast<const Offset*>(offsets.data);
     // The ends only: offsets rise within one column.
     if (offsets.size == 0 || at[0] < 0 || static_cast<std::size_t>(at[offsets.size - 1]) > data.size)
@@ -25,17 +26,21 @@ nb::object hashed(const ArrayView& offsets, const ArrayView& data) {
     nb::object result;
     const std::size_t count = offsets.size - 1;
     auto* out = new_array<std::uint64_t>(count, NPY_UINT64, result);
+    constexpr std::size_t kLeast = 2048;  // strings that are worth another worker
     nb::gil_scoped_release released;
-    for (std::size_t i = 0; i < count; ++i)
-        out[i] = hash_value(static_cast<const std::uint8_t*>(data.data) + at[i],
-                            static_cast<std::size_t>(at[i + 1] - at[i]));
+    crew.run(count, crew.parts_of(count, kLeast), [&](std::size_t, Slice rows) {
+        for (std::size_t i = rows.from; i < rows.to; ++i)
+            out[i] = hash_value(static_cast<const std::uint8_t*>(data.data) + at[i],
+                                static_cast<std::size_t>(at[i + 1] - at[i]));
+    });
     nb::gil_scoped_acquire acquired;
     return result;
 }
 
 class NativeBatch {
   public:
-    NativeBatch() = default;
+    explicit NativeBatch(std::shared_ptr<Crew> crew)
+        : crew_(crew ? std::move(crew) : std::make_shared<Crew>(1)) {}
     NativeBatch(const NativeBatch&) = delete;
     ~NativeBatch() {
         if (stream_.release) stream_.release(&stream_);
@@ -66,7 +71,8 @@ class NativeBatch {
     // the width of its offsets, below 0, to be hashed. None where they do not lie in memory as NumPy reads
     // them. Values are read in place.
     static nb::object read(const nb::handle& self, const std::vector<std::pair<std::size_t, int>>& columns) {
-        const auto& arrays = nb::cast<NativeBatch&>(self).arrays();
+        NativeBatch& owner = nb::cast<NativeBatch&>(self);
+        const auto& arrays = owner.arrays();
         if (arrays.size() != 1) return nb::none();
         const ArrowArray& batch = *arrays[0];
         nb::list result;
@@ -75,8 +81,8 @@ class NativeBatch {
             const ArrowArray& column = *batch.children[place];
             const auto from = static_cast<std::size_t>(batch.offset + column.offset);
             const auto count = static_cast<std::size_t>(batch.length);
-            const nb::object values = type == -4   ? hashes<std::int32_t>(column, from, count)
-                                      : type == -8 ? hashes<std::int64_t>(column, from, count)
+            const nb::object values = type == -4   ? hashes<std::int32_t>(column, from, count, *owner.crew_)
+                                      : type == -8 ? hashes<std::int64_t>(column, from, count, *owner.crew_)
                                                    : numbers(column, from, count, type, self);
             if (values.is_none()) return nb::none();
             result.append(nb::make_tuple(values, nulls(column, from, count)));
@@ -104,10 +110,11 @@ class NativeBatch {
     }
 
     template <class Offset>
-    static nb::object hashes(const ArrowArray& column, std::size_t from, std::size_t count) {
+    static nb::object hashes(const ArrowArray& column, std::size_t from, std::size_t count, Crew& crew) {
         const auto* ends = static_cast<const Offset*>(column.buffers[1]) + from;
         if (!count || reinterpret_cast<std::uintptr_t>(ends) % sizeof(Offset)) return nb::none();
-        return hashed<Offset>({ends, count + 1}, {column.buffers[2], static_cast<std::size_t>(ends[count])});
+        return hashed<Offset>({ends, count + 1}, {column.buffers[2], static_cast<std::size_t>(ends[count])},
+                              crew);
     }
 
     static nb::object nulls(const ArrowArray& column, std::size_t from, std::size_t count) {
@@ -123,6 +130,7 @@ class NativeBatch {
 
     ArrowArrayStream stream_{};
     std::vector<std::shared_ptr<ArrowArray>> arrays_;
+    std::shared_ptr<Crew> crew_;
 };
 
 }  // namespace

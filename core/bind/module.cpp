@@ -1,4 +1,6 @@
 // The module: the one part of the core, with its headers beside it, that knows Python.
+#include <nanobind/stl/shared_ptr.h>
+
 #include "../gather.hpp"
 #include "../merge.hpp"
 #include "join.hpp"
@@ -13,10 +15,11 @@ namespace {
 // and for ever: checkpoints and routing rely on it.
 nb::object hash_bytes(const nb::handle& offsets, const nb::handle& data) {
     const ArrayView bytes = view_of(data, NPY_UINT8);
+    Crew alone(1);
     if (PyArray_Check(offsets.ptr()) &&
         PyArray_TYPE(reinterpret_cast<PyArrayObject*>(offsets.ptr())) == NPY_INT32)
-        return hashed<std::int32_t>(view_of(offsets, NPY_INT32), bytes);
-    return hashed<std::int64_t>(view_of(offsets, NPY_INT64), bytes);
+        return hashed<std::int32_t>(view_of(offsets, NPY_INT32), bytes, alone);
+    return hashed<std::int64_t>(view_of(offsets, NPY_INT64), bytes, alone);
 }
 
 // Values of an unsigned type, by row, into memory of their type: of Arrow, which keeps it for the next
@@ -137,13 +140,17 @@ NB_MODULE(_core, m) {
              nb::sig("def matched(self, left: tuple[object, tuple[object, ...]], "
                      "right: tuple[object, tuple[object, ...]], side: int) -> "
                      "numpy.typing.NDArray[numpy.bool_]"));
+    nb::class_<Crew>(m, "NativeCrew")
+        .def(nb::init<std::size_t>(), "workers"_a)
+        .def_prop_rw("workers", &Crew::wanted, &Crew::want);
     nb::class_<NativeBatch>(m, "NativeBatch")
-        .def(nb::init<>())
+        .def(nb::init<std::shared_ptr<Crew>>(), "crew"_a.none() = nb::none())
         .def_prop_ro("address", &NativeBatch::address)
         .def("read", &NativeBatch::read, "columns"_a,
              nb::sig("def read(self, columns: list[tuple[int, int]]) -> list[typing.Any] | None"));
     nb::class_<NativeRows>(m, "NativeRows")
-        .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t>(), "kinds"_a, "first"_a)
+        .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t, std::shared_ptr<Crew>>(), "kinds"_a,
+             "first"_a, "crew"_a.none() = nb::none())
         .def("write", &NativeRows::write, "at"_a, "batch"_a, "borrow"_a = false)
         .def("limit", &NativeRows::limit, "first"_a, "next"_a)
         .def("take", &NativeRows::take, "positions"_a, "most"_a, "other"_a.none() = nb::none(),

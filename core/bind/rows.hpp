@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "../rows.hpp"
+#include "../take.hpp"
 #include "batch.hpp"
 
 namespace slidejoin {
@@ -14,7 +14,8 @@ namespace {
 
 class NativeRows {
   public:
-    NativeRows(const std::vector<ColumnKind>& kinds, std::uint64_t first) : rows_(kinds, first) {}
+    NativeRows(const std::vector<ColumnKind>& kinds, std::uint64_t first, std::shared_ptr<Crew> crew)
+        : rows_(kinds, first), crew_(crew ? std::move(crew) : std::make_shared<Crew>(1)) {}
     ~NativeRows() { release(); }
     NativeRows(const NativeRows&) = delete;
 
@@ -24,7 +25,7 @@ class NativeRows {
         const auto& arrays = batch.arrays();
         rows_.limit(rows_.first(), at);
         try {
-            for (const auto& array : arrays) rows_.append(*array, borrow ? array : nullptr);
+            for (const auto& array : arrays) rows_.append(*array, *crew_, borrow ? array : nullptr);
         } catch (...) {
             rows_.limit(rows_.first(), at);
             throw;
@@ -39,19 +40,20 @@ class NativeRows {
     nb::object take(const nb::handle& positions, std::int64_t most, const NativeRows* other,
                     const nb::handle& others, std::optional<std::size_t> column) {
         const auto [data, count] = numbers(positions);
-        std::unique_ptr<ArrowResult> result = std::make_unique<ArrowResult>(count, 1);
-        const ArrayView more = other ? view_of(others, NPY_INT64, count) : ArrayView{};
-        const auto* others_data = static_cast<const std::int64_t*>(more.data);
-        bool fits;
+        std::vector<TakenRows> sides{
+            {&rows_, data, column.value_or(0), column ? *column + 1 : rows_.columns()}};
+        if (other) {
+            const ArrayView more = view_of(others, NPY_INT64, count);
+            sides.push_back(
+                {&other->rows_, static_cast<const std::int64_t*>(more.data), 0, other->rows_.columns()});
+        }
+        std::unique_ptr<ArrowResult> result;
         {
             std::optional<nb::gil_scoped_release> released;
             if (count >= kUnlocked) released.emplace();
-            fits =
-                rows_.take(data, count, most, column.value_or(0), column ? *column + 1 : rows_.columns(),
-                           *result) &&
-                (!other || other->rows_.take(others_data, count, most, 0, other->rows_.columns(), *result));
+            result = Taker(sides, count, *crew_).take(most);
         }
-        if (!fits) return nb::none();
+        if (!result) return nb::none();
         release();
         ArrowResult::hand_over(std::move(result), out_);
         return nb::cast(reinterpret_cast<std::uintptr_t>(&out_));
@@ -85,6 +87,7 @@ class NativeRows {
     }
 
     Rows rows_;
+    std::shared_ptr<Crew> crew_;
     ArrowArray out_{};
 };
 

@@ -163,7 +163,8 @@ class SortedRunJoin final : public RunJoin {
         for (std::size_t start = 0; start < rows.size; start += kRowBlock)
             filter.read(rows, start, std::min(kRowBlock, rows.size - start), nulls.data() + start);
         SortedEntries<Key> run;
-        TableSorter<Key>(spec_, 1).sort(rows, 0, rows.size, nulls.data(), run);
+        Workers alone;
+        TableSorter<Key>(spec_, alone).sort(rows, 0, rows.size, nulls.data(), run);
         sorted.order.assign(run.positions.data(), run.positions.data() + run.size);
         keys_of(sorted).assign(run.keys.data(), run.keys.data() + run.size);
     }

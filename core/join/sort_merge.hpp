@@ -10,6 +10,7 @@
 // probing row, 15 ns a pair, most of it for memory.
 #pragma once
 
+#include "../crew.hpp"
 #include "../table_join.hpp"
 #include "filter.hpp"
 #include "parts.hpp"
@@ -83,7 +84,7 @@ class SortMergeJoin {
           side_(spec.flags_of == 1 ? Side::right : Side::left),
           probing_(side_ == Side::left ? left : right),
           sorted_(side_ == Side::left ? right : left),
-          workers_(workers_for(spec, left, right)),
+          workers_(pool_.prepare(workers_for(spec, left, right))),
           filter_(spec.on) {
         const auto indexed = make_index_keys<Key>(spec.on);
         merged_ = indexed->ascending();
@@ -95,49 +96,55 @@ class SortMergeJoin {
         sort_other_side();
         if (merged_) merge();
         if (!pairs) result.matched.resize(probing_.size);
-        if (merged_ && filter_.empty()) {
-            if (pairs) write_all(result.pairs);
-            else
-                for (std::size_t row = 0; row < probing_.size; ++row)
-                    result.matched[row] = parts_[row].size() > 0;
-        } else {
-            probe_all(pairs, result);
-        }
+        if (!merged_ || !filter_.empty()) probe_all(pairs, result);
+        else if (pairs) write_all(result.pairs);
+        else write_flags(result.matched.data());
     }
 
   private:
     static constexpr std::size_t kProbed = std::size_t{1} << 16;  // rows whose parts are found together
     static constexpr std::size_t kAhead = 16;
-    static constexpr std::uint32_t kFirst = 128;  // candidates tested together to find a first partner
+    static constexpr std::size_t kPartsEach = 8;        // of a worker: they are not equally hard
+    static constexpr std::uint64_t kCounted = 1 << 12;  // pairs that are counted together
+    static constexpr std::uint32_t kFirst = 128;        // candidates tested together to find a first partner
 
     // A worker is worth its start from `share` rows on.
     static std::size_t workers_for(const TableJoinSpec& spec, const Batch& left, const Batch& right) {
         return std::clamp<std::size_t>((left.size + right.size) / spec.share, 1, spec.workers);
     }
 
+    SharedParts shared(std::size_t size) const {
+        return SharedParts(size, workers_ == 1 ? 1 : std::clamp<std::size_t>(size, 1, kPartsEach * workers_));
+    }
+
     void sort_other_side() {
         Buffer<bool> nulls(std::max<std::size_t>(sorted_.size, 1));
-        std::fill_n(nulls.data(), sorted_.size, false);
+        pool_.run(workers_, [&](std::size_t worker) {
+            const Slice slice(sorted_.size, worker, workers_);
+            std::fill(nulls.data() + slice.from, nulls.data() + slice.to, false);
+        });
         if (!filter_.empty())
             for (std::size_t start = 0; start < sorted_.size; start += kRowBlock) {
                 const std::size_t count = std::min(kRowBlock, sorted_.size - start);
                 filter_.read(sorted_, start, count, nulls.data() + start);
                 for (std::size_t i = 0; i < count; ++i) filter_.keep(other(side_), i);
             }
-        TableSorter<Key>(spec_.on, workers_).sort(sorted_, 0, sorted_.size, nulls.data(), run_);
+        TableSorter<Key>(spec_.on, pool_, workers_, spec_.share)
+            .sort(sorted_, 0, sorted_.size, nulls.data(), run_);
     }
 
     // Finds the part of every probing row if the condition is one range: each worker sorts its probing
     // rows and merges them with the whole sorted side.
     void merge() {
         parts_ = Buffer<EntryRange>(probing_.size + 1);
-        run_workers(workers_, [&](std::size_t worker) {
+        pool_.run(workers_, [&](std::size_t worker) {
             const Slice slice(probing_.size, worker, workers_);
             const std::size_t count = slice.to - slice.from;
             Buffer<bool> nulls(count + 1);
             std::fill_n(nulls.data(), count, false);
             SortedEntries<Key> sorted;
-            TableSorter<Key>(spec_.on, 1).sort(probing_, slice.from, count, nulls.data(), sorted);
+            Workers alone;
+            TableSorter<Key>(spec_.on, alone).sort(probing_, slice.from, count, nulls.data(), sorted);
             if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, EntryRange{});
             merge(sorted, parts_.data() + slice.from);
         });
@@ -158,34 +165,61 @@ class SortMergeJoin {
         }
     }
 
-    // All rows of the parts are partners: they are counted first, and each worker writes to its own place.
-    void write_all(Pairs& pairs) {
-        std::vector<std::size_t> counts(workers_);
-        run_workers(workers_, [&](std::size_t worker) {
-            const Slice slice(probing_.size, worker, workers_);
-            std::size_t total = 0;
-            for (std::size_t row = slice.from; row < slice.to; ++row) total += parts_[row].size();
-            counts[worker] = total;
-        });
-        std::uint64_t total = 0;
-        for (const std::size_t count : counts) total += count;
-        check_limit(total);
-        pairs.reserve(total);
-        pairs.add(total);
-        use_huge_pages(pairs);
-        run_workers(workers_, [&](std::size_t worker) {
-            std::size_t before = 0;
-            for (std::size_t i = 0; i < worker; ++i) before += counts[i];
-            PairWriter writer(pairs.left() + before, pairs.right() + before, counts[worker]);
-            write_slice(Slice(probing_.size, worker, workers_), writer);
+    void write_flags(std::uint8_t* matched) {
+        SharedParts parts = shared(probing_.size);
+        pool_.run(workers_, [&](std::size_t) {
+            parts.each([&](std::size_t, Slice rows) {
+                for (std::size_t row = rows.from; row < rows.to; ++row) matched[row] = parts_[row].size() > 0;
+            });
         });
     }
 
-    void write_slice(Slice slice, PairWriter& writer) const {
+    // All rows of the parts are partners: they are counted first, so that each worker writes about as many
+    // pairs, to their own place.
+    void write_all(Pairs& pairs) {
+        SharedParts rows = shared(probing_.size);
+        std::vector<std::uint64_t> before(rows.count() + 1);  // pairs before each part, and in all
+        pool_.run(workers_, [&](std::size_t) {
+            rows.each([&](std::size_t part, Slice slice) {
+                std::uint64_t sum = 0;
+                for (std::size_t row = slice.from; row < slice.to; ++row) sum += parts_[row].size();
+                before[part + 1] = sum;
+            });
+        });
+        std::partial_sum(before.begin(), before.end(), before.begin());
+        const std::uint64_t total = before.back();
+        check_limit(total);
+        make_room(pairs, total);
+        SharedParts places = shared(total);
+        pool_.run(workers_, [&](std::size_t) {
+            places.each([&](std::size_t, Slice slice) {
+                const Cut from = cut(slice.from, before), to = cut(slice.to, before);
+                PairWriter writer(pairs.left() + from.pair, pairs.right() + from.pair, to.pair - from.pair);
+                write_rows(from.row, to.row, writer);
+            });
+        });
+    }
+
+    // Where the pairs of a row begin.
+    struct Cut {
+        std::size_t row;
+        std::size_t pair;
+    };
+
+    // The first row that begins at a pair or behind it.
+    Cut cut(std::size_t pair, const std::vector<std::uint64_t>& before) const {
+        const auto part = static_cast<std::size_t>(std::upper_bound(before.begin(), before.end(), pair) -
+                                                   before.begin() - 1);
+        Cut at{Slice(probing_.size, part, before.size() - 1).from, before[part]};
+        while (at.pair < pair) at.pair += parts_[at.row++].size();
+        return at;
+    }
+
+    void write_rows(std::size_t first, std::size_t end, PairWriter& writer) const {
         Buffer<std::uint32_t> found, scratch;
         const std::uint32_t* const rows = run_.positions.data();
-        for (std::size_t row = slice.from; row < slice.to; ++row) {
-            if (row + kAhead < slice.to) prefetch(rows + parts_[row + kAhead].from);
+        for (std::size_t row = first; row < end; ++row) {
+            if (row + kAhead < end) prefetch(rows + parts_[row + kAhead].from);
             const std::uint32_t count = parts_[row].size();
             const std::uint32_t* const partners = rows + parts_[row].from;
             if (count <= 4 && writer.has_four()) {
@@ -199,44 +233,51 @@ class SortMergeJoin {
         }
     }
 
-    // Parts hold candidates, or a row has several parts: each worker collects its own pairs.
+    // Parts hold candidates, or a row has several parts: pairs are collected, then copied together.
     void probe_all(bool pairs, TableJoinResult& result) {
-        std::vector<Pairs> found(workers_);
-        run_workers(workers_, [&](std::size_t worker) {
-            Prober prober(*this, pairs ? &found[worker] : nullptr, result.matched.data());
-            const Slice slice(probing_.size, worker, workers_);
-            for (std::size_t start = slice.from; start < slice.to; start += kProbed)
-                prober.probe(start, std::min(kProbed, slice.to - start));
+        SharedParts rows = shared(probing_.size);
+        std::vector<Pairs> found(rows.count());
+        pool_.run(workers_, [&](std::size_t) {
+            Prober prober(*this, result.matched.data());
+            rows.each(
+                [&](std::size_t part, Slice slice) { prober.probe(slice, pairs ? &found[part] : nullptr); });
         });
-        if (workers_ == 1) {
+        if (found.size() == 1) {
             result.pairs = std::move(found[0]);
             return;
         }
-        std::vector<std::size_t> places(workers_);
-        for (std::size_t worker = 0; worker < workers_; ++worker) {
-            places[worker] = result.pairs.size();
-            result.pairs.reserve(found[worker].size());
-            result.pairs.add(found[worker].size());
-        }
-        run_workers(workers_, [&](std::size_t worker) {
-            const Pairs from = std::move(found[worker]);
-            std::copy_n(from.left(), from.size(), result.pairs.left() + places[worker]);
-            std::copy_n(from.right(), from.size(), result.pairs.right() + places[worker]);
+        std::vector<std::size_t> places(1);
+        for (const Pairs& part : found) places.push_back(places.back() + part.size());
+        make_room(result.pairs, places.back());
+        SharedParts copied = shared(found.size());
+        pool_.run(workers_, [&](std::size_t) {
+            copied.each([&](std::size_t, Slice slice) {
+                for (std::size_t part = slice.from; part < slice.to; ++part) {
+                    const Pairs from = std::move(found[part]);
+                    std::copy_n(from.left(), from.size(), result.pairs.left() + places[part]);
+                    std::copy_n(from.right(), from.size(), result.pairs.right() + places[part]);
+                }
+            });
         });
     }
 
     // Finds the partners of one worker's probing rows.
     class Prober {
       public:
-        Prober(SortMergeJoin& join, Pairs* pairs, std::uint8_t* matched)
-            : join_(join),
-              pairs_(pairs),
-              matched_(matched),
-              finder_(join.spec_.on, join.side_),
-              filter_(join.spec_.on) {
+        Prober(SortMergeJoin& join, std::uint8_t* matched)
+            : join_(join), matched_(matched), finder_(join.spec_.on, join.side_), filter_(join.spec_.on) {
             filter_.share(join.filter_);
         }
 
+        // Writes the pairs of some rows; without `pairs`, whether each has a partner.
+        void probe(Slice rows, Pairs* pairs) {
+            pairs_ = pairs;
+            for (std::size_t start = rows.from; start < rows.to; start += kProbed)
+                probe(start, std::min(kProbed, rows.to - start));
+            count_pairs(0, 0);
+        }
+
+      private:
         void probe(std::size_t start, std::size_t count) {
             nulls_.reserve(count);
             std::fill_n(nulls_.data(), count, false);
@@ -251,7 +292,6 @@ class SortMergeJoin {
                 if (!nulls_[i]) probe_row(start + i, i, parts + i * width, width);
         }
 
-      private:
         void begin_tests(std::size_t i) {
             Task<Key> task{};
             task.arrival = static_cast<std::uint32_t>(i);
@@ -290,9 +330,14 @@ class SortMergeJoin {
                 count = filter_.test(found_.data(), count);
             }
             if (!count) return;
-            join_.found_ += count;
-            join_.check_limit(join_.found_);
+            count_pairs(count, kCounted);
             PairWriter(*pairs_).write(row, found_.data(), count, scratch_);
+        }
+
+        // Checks the limit when more than a few pairs have been found since the last time.
+        void count_pairs(std::uint64_t count, std::uint64_t few) {
+            uncounted_ += count;
+            if (uncounted_ > few) join_.check_limit(join_.found_ += std::exchange(uncounted_, 0));
         }
 
         // The parts of some probing rows: as many for each row as the condition has intervals.
@@ -305,8 +350,9 @@ class SortMergeJoin {
         }
 
         SortMergeJoin& join_;
-        Pairs* pairs_;
+        Pairs* pairs_ = nullptr;
         std::uint8_t* matched_;
+        std::uint64_t uncounted_ = 0;
         PartFinder<Key> finder_;
         CandidateFilter filter_;
         Buffer<bool> nulls_;
@@ -320,7 +366,10 @@ class SortMergeJoin {
                              "the join has more than " + std::to_string(spec_.limit) + " pairs");
     }
 
-    static void use_huge_pages(const Pairs& pairs) {
+    // Leaves room for so many pairs, in huge pages that are cleared by whoever writes them first.
+    static void make_room(Pairs& pairs, std::size_t count) {
+        pairs.reserve(count);
+        pairs.add(count);
 #if defined(__linux__)
         for (std::int64_t* side : {pairs.left(), pairs.right()}) {
             const auto first = (reinterpret_cast<std::uintptr_t>(side) + kHugePage - 1) / kHugePage;
@@ -336,6 +385,7 @@ class SortMergeJoin {
     Side side_;  // whose rows probe
     const Batch& probing_;
     const Batch& sorted_;
+    Workers pool_;
     std::size_t workers_;
     CandidateFilter filter_;  // with the keys of all rows of the sorted side
     bool merged_ = false;

@@ -14,7 +14,9 @@ TEST(borrowed_bytes_are_never_written) {
             bytes.drop(dropped);
             bytes.truncate(kept);
             CHECK_EQUAL(bytes.bytes(), std::size_t{0});
-            std::memset(bytes.extend(20), 1, 20);
+            Copies copies(1);
+            std::memset(bytes.extend(20, copies), 1, 20);
+            copies.make();
             CHECK_EQUAL(std::count(lent.begin(), lent.end(), 7), std::ptrdiff_t{100});
             CHECK_EQUAL(bytes.size(), kept + 20);
             CHECK_EQUAL(std::count(bytes.data(), bytes.data() + kept, 7), static_cast<std::ptrdiff_t>(kept));

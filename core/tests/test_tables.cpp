@@ -92,6 +92,24 @@ TEST(tables_of_many_rows) {
     }
 }
 
+// Most rows have one key, next to each other or scattered, and one key lies far away: their bucket is sorted
+// by all workers, and the pairs of a few rows are shared by all.
+TEST(tables_with_a_hot_key) {
+    Random random(8);
+    for (const std::size_t condition : {0, 3})
+        for (const bool scattered : {false, true}) {
+            const JoinSpec on = conditions()[condition];
+            Table left = random_table(random, on.on.size(), 700, 5'000),
+                  right = random_table(random, on.on.size(), 400, 5'000);
+            for (Table* table : {&left, &right}) {
+                for (std::size_t row = 100; row < 160; ++row)
+                    table->columns[0][scattered ? row * 7 % table->size() : row] = 9;
+                table->columns[0][5] = std::int64_t{1} << 60;
+            }
+            check(on, left, right);
+        }
+}
+
 TEST(more_pairs_than_the_limit_are_refused) {
     Random random(7);
     for (const JoinSpec& on : conditions()) {

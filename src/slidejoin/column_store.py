@@ -63,9 +63,9 @@ def native_kind(type_: pa.DataType) -> int | None:
     return None
 
 
-def native_batch(table: pa.Table) -> _core.NativeBatch:
+def native_batch(table: pa.Table, crew: _core.NativeCrew | None = None) -> _core.NativeBatch:
     """A table as the core reads it. Cost: O(columns)."""
-    batch = _core.NativeBatch()
+    batch = _core.NativeBatch(crew)
     table.to_reader()._export_to_c(batch.address)  # quicker than __arrow_c_stream__
     return batch
 
@@ -96,11 +96,11 @@ def taken_batches(take: Callable[[Any], int | None], schema: pa.Schema, rows: An
 class Plain:
     """A column of a type that the core stores."""
 
-    def __init__(self, type_: pa.DataType, first: int) -> None:
+    def __init__(self, type_: pa.DataType, first: int, crew: _core.NativeCrew | None = None) -> None:
         kind = native_kind(type_)
         assert kind is not None, "the caller has chosen by it"
         self._schema = pa.schema([("", type_)])
-        self.rows = _core.NativeRows([kind], first)
+        self.rows = _core.NativeRows([kind], first, crew)
 
     @property
     def nbytes(self) -> int:
@@ -123,10 +123,11 @@ class Plain:
 class Dictionary:
     """Indices into one dictionary: the values of all batches so far, those in use at least."""
 
-    def __init__(self, type_: pa.DictionaryType, first: int) -> None:
+    def __init__(self, type_: pa.DictionaryType, first: int, crew: _core.NativeCrew | None) -> None:
         self._type = type_
         self._index_type = np.dtype(type_.index_type.to_pandas_dtype())
-        self._indices = Plain(pa.int64(), first)
+        self._crew = crew
+        self._indices = Plain(pa.int64(), first, crew)
         self._plain = plain_type(type_.value_type)
         self._values = pa.nulls(0, self._plain)
         self._output = pa.nulls(0, type_.value_type)
@@ -177,7 +178,8 @@ class Dictionary:
         live = self._indices.take(np.arange(first, after))
         used, renumbered = np.unique(_codes(live), return_inverse=True)
         mask = live.is_null().to_numpy(zero_copy_only=False) if live.null_count else None
-        self._indices = Plain(pa.int64(), first).appended(first, pa.array(renumbered, pa.int64(), mask=mask))
+        kept = Plain(pa.int64(), first, self._crew)
+        self._indices = kept.appended(first, pa.array(renumbered, pa.int64(), mask=mask))
         self._set_values(self._values.take(pa.array(used)))
 
     def _set_values(self, values: pa.Array) -> None:
@@ -209,7 +211,7 @@ class Dictionary:
 class Converted:
     """A type that stands for another one: views, extension types, run-end encoding."""
 
-    def __init__(self, type_: pa.DataType, first: int) -> None:
+    def __init__(self, type_: pa.DataType, first: int, crew: _core.NativeCrew | None) -> None:
         self._type = type_
         if isinstance(type_, pa.BaseExtensionType):
             inner = type_.storage_type
@@ -217,7 +219,7 @@ class Converted:
             inner = type_.value_type
         else:
             inner = plain_type(type_)
-        self._inner = _for_type(inner, first)
+        self._inner = _for_type(inner, first, crew)
         self._inner_type = inner
 
     @property
@@ -259,10 +261,10 @@ class Converted:
         return array.cast(self._type)
 
 
-def keeper(field: pa.Field, first: int = 0) -> Keeper:
+def keeper(field: pa.Field, first: int = 0, crew: _core.NativeCrew | None = None) -> Keeper:
     """The keeper of a column whose first row has this position. A type that cannot be kept: SchemaError."""
     try:
-        return _for_type(field.type, first)
+        return _for_type(field.type, first, crew)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(
             f"column {field.name!r} has type {field.type}, which cannot be kept for a join ({error}); "
@@ -302,14 +304,14 @@ def nulls(count: int, type_: pa.DataType) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(min(most, count - at), type_) for at in range(0, count, most)], type_)
 
 
-def _for_type(type_: pa.DataType, first: int) -> Keeper:
+def _for_type(type_: pa.DataType, first: int, crew: _core.NativeCrew | None) -> Keeper:
     if native_kind(type_) is not None:
-        return Plain(type_, first)
+        return Plain(type_, first, crew)
     is_view = type_ in (pa.string_view(), pa.binary_view())
     if is_view or isinstance(type_, pa.BaseExtensionType) or pa.types.is_run_end_encoded(type_):
-        return Converted(type_, first)
+        return Converted(type_, first, crew)
     if pa.types.is_dictionary(type_):
-        return Dictionary(type_, first)
+        return Dictionary(type_, first, crew)
     return Blocks(type_, first)
 
 

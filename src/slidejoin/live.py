@@ -43,6 +43,7 @@ class LiveJoin:
         self.engine: BoundJoin | None = None
         self._only = spec.join_type.only
         self.workers = spec.workers
+        self.crew = _core.NativeCrew(spec.workers)
         self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if self._only is None else self._only)
         self._output: pa.Schema | None = None
         self._empty: pa.Table | None = None
@@ -214,7 +215,7 @@ class LiveJoin:
         for i, table in tables.items():
             store = self.stores[i]
             if store is None:
-                store = RowStore(table.schema)
+                store = RowStore(table.schema, crew=self.crew)
             parts[i] = Part(table, store, store.next, store.batch(table), store.extended(table))
         return parts
 

@@ -27,6 +27,8 @@ class RowStore:
         Columns of every table appended. A type that cannot be kept is a SchemaError.
     first : int
         Position of the first row.
+    crew : NativeCrew, optional
+        Threads that read, store and take rows.
 
     Notes
     -----
@@ -46,18 +48,19 @@ class RowStore:
     [[9, 8, 9, None], ['c', None, 'c', None]]
     """
 
-    def __init__(self, schema: pa.Schema, first: int = 0) -> None:
+    def __init__(self, schema: pa.Schema, first: int = 0, crew: _core.NativeCrew | None = None) -> None:
         self.schema = schema
+        self._crew = crew
         kinds = [native_kind(field.type) for field in schema]
         self.places: dict[int, int] = {}  # of the columns that the core stores, among them
         for i, kind in enumerate(kinds):
             if kind is not None:
                 self.places[i] = len(self.places)
-        self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first)
+        self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first, crew)
         self._native_schema = pa.schema([schema.field(i) for i in self.places])
         # The positions of the rows, and the other columns: replaced as one, so that an interrupted call
         # leaves the old ones or the new ones.
-        others = {i: keeper(field, first) for i, field in enumerate(schema) if kinds[i] is None}
+        others = {i: keeper(field, first, crew) for i, field in enumerate(schema) if kinds[i] is None}
         self._held: tuple[int, int, dict[int, Keeper]] = (first, first, others)
 
     @property
@@ -85,7 +88,7 @@ class RowStore:
 
     def batch(self, table: pa.Table) -> _core.NativeBatch:
         """The columns of a table that the core stores, as it reads them."""
-        return native_batch(table.select(list(self.places)) if self._held[2] else table)
+        return native_batch(table.select(list(self.places)) if self._held[2] else table, self._crew)
 
     def extended(self, table: pa.Table) -> dict[int, Keeper]:
         """The other columns with the rows of a table behind theirs; SchemaError if Arrow cannot read them.
@@ -97,11 +100,16 @@ class RowStore:
             return others
         return {i: appended(kept, at, table.column(i), self.schema.field(i)) for i, kept in others.items()}
 
-    def add(self, count: int, batch: _core.NativeBatch, others: dict[int, Keeper]) -> None:
-        """Add rows of a table at the end, as :meth:`batch` and :meth:`extended` have prepared them."""
+    def add(
+        self, count: int, batch: _core.NativeBatch, others: dict[int, Keeper], borrow: bool = False
+    ) -> None:
+        """Add rows of a table at the end, as :meth:`batch` and :meth:`extended` have prepared them.
+
+        With ``borrow``, the memory of a table in one piece may be read as long as the rows are kept.
+        """
         first, at, _ = self._held
         if self.places:
-            self.native.write(at, batch)
+            self.native.write(at, batch, borrow)
         self._held = (first, at + count, others)
 
     def append(self, table: pa.Table) -> None:

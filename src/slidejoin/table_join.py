@@ -7,7 +7,6 @@ numbered here, alike in both tables, and the rows of an outer join without a par
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.column_store import take_once
+from slidejoin import _core
 from slidejoin.errors import CapacityError, SpecError
 from slidejoin.join_type import How, JoinType
 from slidejoin.keys import COMPARISONS, BoundKey, bind
 from slidejoin.native import Ranges, native_pairs
 from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
-from slidejoin.result import output_schema, result_table
+from slidejoin.result import RowStore, matched_rows, output_schema
 from slidejoin.source import Side, plain_text
 from slidejoin.spec import join_spec
 from slidejoin.window import is_whole, rows
@@ -183,15 +182,18 @@ def taken(
     workers: int = 1,
 ) -> pa.Table:
     """The result of a join type, by the numbers of its left and right rows; -1 for no partner."""
-    wanted = [
-        (column, field, numbers[side])
-        for side in type_.sides
-        for column, field in zip(tables[side].columns, tables[side].schema, strict=True)
-    ]
-    if workers == 1:  # a thread would cost more than the columns of a small part
-        return result_table(schema, [take_once(*one) for one in wanted])
-    with ThreadPoolExecutor(workers) as pool:
-        return result_table(schema, list(pool.map(lambda one: take_once(*one), wanted)))
+    if not len(numbers[type_.sides[0]]):
+        return schema.empty_table()
+    crew = _core.NativeCrew(workers) if workers > 1 else None
+    sides = [(_store(tables[side], crew), numbers[side]) for side in type_.sides]
+    return matched_rows(schema, sides)
+
+
+def _store(table: pa.Table, crew: _core.NativeCrew | None) -> RowStore:
+    """The rows of a table to take from, in place where they are in one piece."""
+    store = RowStore(table.schema, crew=crew)
+    store.add(table.num_rows, store.batch(table), store.extended(table), borrow=True)
+    return store
 
 
 def _check_number(name: str, value: Any) -> None:

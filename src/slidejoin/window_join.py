@@ -206,7 +206,7 @@ class WindowJoin(SavedJoin):
     @workers.setter
     def workers(self, workers: int) -> None:
         live = self._live
-        live.workers = check_workers(workers)
+        live.workers = live.crew.workers = check_workers(workers)
         if live.engine is not None:
             live.engine.native.set_workers(live.workers)
 

@@ -256,7 +256,7 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
         flags = np.zeros(0, bool)
         schema = live.sides[i].schema
         if head.meta["stored"][i]:
-            store = live.stores[i] = RowStore(schema, first)
+            store = live.stores[i] = RowStore(schema, first, live.crew)
             flags = _append(store, sorted((c for c in chunks if c.meta["side"] == i), key=_start), after)
             if live.outcome.uses(i):
                 matched = read_bits(head.parts[f"{name} matched"], after - first)
