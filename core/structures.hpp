@@ -1,7 +1,7 @@
 // Makes the indexes of a join by their kind. Each structure is compiled by itself, in structure.cpp.
 #pragma once
 
-#include "join/index_pair.hpp"
+#include "join/shared_queue.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -13,6 +13,8 @@ SLIDEJOIN_INDEXES(SLIDEJOIN_DECLARE)
 
 template <class Key>
 std::unique_ptr<IndexPair<Key>> make_index_pair(const JoinSpec& spec) {
+    if (spec.strategy == Strategy::shared_index && spec.index == IndexKind::pim_tree)
+        return make_shared_index<Key>(spec);
     switch (spec.index) {
 #define SLIDEJOIN_CASE(kind, ...) \
     case IndexKind::kind:         \

@@ -14,6 +14,8 @@ class OneTree {
     using InsertHint = typename Tree<Key>::Leaf*;
     using ProbeHint = const typename Tree<Key>::Leaf*;
 
+    static constexpr bool kOrdered = true;
+
     explicit OneTree(const IndexOptions&) {}
     OneTree(const OneTree&) = delete;
     OneTree& operator=(const OneTree&) = delete;

@@ -99,8 +99,8 @@ class ImmutableTree {
     // How many entries have a key below `key`.
     std::size_t lower_bound(Key key) const { return place_in(descend(0, 0, height_, key), key); }
 
-    void check() const {
-        run_.check();
+    void check(bool ordered = true) const {  // as SortedEntries::check
+        run_.check(ordered);
         require(nodes_[0] == 1, "immutable tree: one root");
         require(nodes_[height_] == nodes_for(run_.size), "immutable tree: as many leaves as the run fills");
         for (std::size_t i = run_.size; i < nodes_[height_] * kFanOut; ++i)

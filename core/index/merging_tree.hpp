@@ -24,7 +24,8 @@ concept MutablePart =
              const Entry<Key>* entries, std::size_t count, const std::size_t* nodes, MatchList list,
              typename M::InsertHint insert_hint, typename M::ProbeHint probe_hint) {
         M(options);
-        part.restart(stable, count);  // empty, for about `count` entries
+        { M::kOrdered } -> std::convertible_to<bool>;  // equal keys stand in the order of their positions
+        part.restart(stable, count);                   // empty, for about `count` entries
         { constant.depth() } -> std::same_as<unsigned>;
         { constant.prefetch_insert(key, node) } -> std::same_as<typename M::InsertHint>;
         { constant.prefetch_probe(interval, node) } -> std::same_as<typename M::ProbeHint>;
@@ -98,20 +99,90 @@ class MergingTree {
     template <class Matches>
     void probe_group(Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
                      Matches& matches) const {
-        Key lows[kGroup] = {};
-        std::size_t nodes[kGroup] = {};
-        typename Mutable::ProbeHint recent[kGroup] = {};
-        for (std::size_t i = 0; i < count; ++i) lows[i] = tasks[order[i]].interval.low;
-        stable_.locate(lows, count, 0, recent_.depth(), nodes);
-        for (std::size_t i = 0; i < count; ++i)
-            recent[i] = recent_.prefetch_probe(tasks[order[i]].interval, nodes[i]);
-        stable_.locate(lows, count, recent_.depth(), stable_.height(), nodes);
+        ProbeHint hints[kGroup];
+        locate_probes(tasks, order, count, hints);
         for (std::size_t i = 0; i < count; ++i) {
             Task<Key>& task = tasks[order[i]];
             matches.begin(task);
-            probe(task.interval, task.visible, matches, {recent[i], nodes[i]});
+            probe(task.interval, task.visible, matches, hints[i]);
             task.found_to = matches.size();
         }
+    }
+
+    // The hints of at most kGroup probes, or inserts, which are located together.
+    void locate_probes(const Task<Key>* tasks, const std::uint32_t* order, std::size_t count,
+                       ProbeHint* hints) const {
+        Key lows[kGroup] = {};
+        std::size_t nodes[kGroup] = {};
+        for (std::size_t i = 0; i < count; ++i) lows[i] = tasks[order[i]].interval.low;
+        stable_.locate(lows, count, 0, recent_.depth(), nodes);
+        for (std::size_t i = 0; i < count; ++i)
+            hints[i].recent = recent_.prefetch_probe(tasks[order[i]].interval, nodes[i]);
+        stable_.locate(lows, count, recent_.depth(), stable_.height(), nodes);
+        for (std::size_t i = 0; i < count; ++i) hints[i].leaf = nodes[i];
+    }
+
+    void locate_inserts(const Key* keys, std::size_t count, InsertHint* hints) const {
+        std::size_t nodes[kGroup] = {};
+        stable_.locate(keys, count, 0, recent_.depth(), nodes);
+        for (std::size_t i = 0; i < count; ++i) hints[i] = recent_.prefetch_insert(keys[i], nodes[i]);
+    }
+
+    // Several workers insert, in any order, entries that were announced together; nothing is merged
+    // meanwhile. `from` and `to` are the positions of the first and the last one.
+    void announce(std::uint32_t from, std::uint32_t to, std::size_t count) {
+        expiry_.start(from);
+        last_ = to;
+        recent_count_ += count;
+    }
+
+    void insert_announced(Key key, std::uint32_t position, InsertHint hint) {
+        recent_.insert(key, position, hint);
+    }
+
+    const Mutable& recent() const { return recent_; }
+    std::size_t recent_count() const { return recent_count_; }  // those announced among them
+
+    // So many recent entries are merged.
+    std::size_t limit() const {
+        const double share = options_.merge_ratio * static_cast<double>(window());
+        return std::max<std::size_t>(options_.min_entries, static_cast<std::size_t>(share));
+    }
+
+    // Makes `next`, which may be this tree, the result of a merge; announced entries that are not inserted
+    // yet are to be inserted there. Another tree is only read, and `next` takes the memory that it has.
+    void merge_into(MergingTree& next) {
+        SortedEntries<Key>& out = next.spare_;
+        if (&next != this) {
+            out = {};
+            next.stable_.take(out);
+        }
+        out.start(std::min(stable_.size() + recent_count_, window()));
+        Copy copy{stable_.run().keys.data(),
+                  stable_.run().positions.data(),
+                  stable_.size(),
+                  0,
+                  out.keys.data(),
+                  out.positions.data(),
+                  0,
+                  expiry_.first()};
+        std::size_t merged = 0;
+        recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
+            for (std::size_t i = 0; i < count; ++i) {
+                copy.up_to(keys[i]);  // of equal keys, those of the immutable tree are older
+                copy.put(keys[i], positions[i]);
+            }
+            merged += count;
+        });
+        copy.rest();
+        out.size = copy.size;
+        out.finish();
+        next.stable_.take(out);
+        next.recent_count_ = recent_count_ - merged;
+        next.expiry_ = expiry_;
+        next.expiry_.cleaned(expiry_.first());
+        next.last_ = last_;
+        next.recent_.restart(next.stable_, limit());
     }
 
     // Expired entries are left out by the next merge.
@@ -132,7 +203,7 @@ class MergingTree {
     }
 
     void check(std::uint32_t, std::uint32_t next) const {
-        stable_.check();
+        stable_.check(Mutable::kOrdered);
         recent_.check(stable_);
         const bool holds = stable_.size() + recent_count_ > 0;
         require(!holds || before(last_, next), "merging tree: the last entry is not before its time");
@@ -159,12 +230,6 @@ class MergingTree {
         return before(last_, expiry_.first()) ? 0 : std::size_t{last_ - expiry_.first()} + 1;
     }
 
-    // So many recent entries are merged.
-    std::size_t limit() const {
-        const double share = options_.merge_ratio * static_cast<double>(window());
-        return std::max<std::size_t>(options_.min_entries, static_cast<std::size_t>(share));
-    }
-
     // `count` entries were inserted, the first and the last at these positions.
     void note(std::uint32_t from, std::uint32_t to, std::size_t count) {
         expiry_.start(from);
@@ -173,30 +238,7 @@ class MergingTree {
         if (recent_count_ >= limit()) merge();
     }
 
-    void merge() {
-        spare_.start(std::min(stable_.size() + recent_count_, window()));
-        Copy copy{stable_.run().keys.data(),
-                  stable_.run().positions.data(),
-                  stable_.size(),
-                  0,
-                  spare_.keys.data(),
-                  spare_.positions.data(),
-                  0,
-                  expiry_.first()};
-        recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
-            for (std::size_t i = 0; i < count; ++i) {
-                copy.up_to(keys[i]);  // of equal keys, those of the immutable tree are older
-                copy.put(keys[i], positions[i]);
-            }
-        });
-        copy.rest();
-        spare_.size = copy.size;
-        spare_.finish();
-        stable_.take(spare_);
-        recent_count_ = 0;
-        expiry_.cleaned(expiry_.first());
-        recent_.restart(stable_, limit());
-    }
+    void merge() { merge_into(*this); }
 
     // Copies entries that have not expired; an expired one is overwritten by the next.
     struct Copy {

@@ -7,37 +7,14 @@
 //
 // Sub-trees are chained: a scan that reaches the end of one continues in the next. Each has a lock, which an
 // insert holds and which a scan hands over along the chain, holding two at most; the immutable tree is read
-// without a lock. Without threads the lock is NoLock, which costs neither space nor time. With threads, the
-// driver must guard the nodes that the sub-trees share, and the merge.
+// without a lock. Without threads the lock is NoLock, which costs neither space nor time. With threads, a
+// second lock guards the nodes that the sub-trees share, and the driver must guard the merge.
 #pragma once
 
+#include "../spin_lock.hpp"
 #include "merging_tree.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
-
-struct NoLock {
-    void lock() {}
-    void unlock() {}
-};
-
-// Holds a lock as long as it lives. hand_over takes the next lock before it releases this one.
-template <class Lock>
-class Holding {
-  public:
-    explicit Holding(Lock& lock) : lock_(&lock) { lock_->lock(); }
-    Holding(const Holding&) = delete;
-    Holding& operator=(const Holding&) = delete;
-    ~Holding() { lock_->unlock(); }
-
-    void hand_over(Lock& next) {
-        next.lock();
-        lock_->unlock();
-        lock_ = &next;
-    }
-
-  private:
-    Lock* lock_;
-};
 
 template <class Key, class Lock>
 class SubTrees {
@@ -53,6 +30,8 @@ class SubTrees {
     using InsertHint = Hint<Leaf*>;
     using ProbeHint = Hint<const Leaf*>;
 
+    static constexpr bool kOrdered = std::is_same_v<Lock, NoLock>;
+
     explicit SubTrees(const IndexOptions& options) : wanted_depth_(options.insertion_depth) {}
     SubTrees(const SubTrees&) = delete;
     SubTrees& operator=(const SubTrees&) = delete;
@@ -62,7 +41,10 @@ class SubTrees {
         count_ = stable.nodes(depth_);
         nodes_.clear();
         if (sub_trees_.size() < count_) sub_trees_ = std::vector<SubTree>(count_);
-        for (std::size_t i = 0; i < count_; ++i) sub_trees_[i].tree.start(nodes_);
+        for (std::size_t i = 0; i < count_; ++i) {
+            sub_trees_[i].tree.start(nodes_);
+            sub_trees_[i].note_root();
+        }
     }
 
     unsigned depth() const { return depth_; }
@@ -70,18 +52,29 @@ class SubTrees {
 
     InsertHint prefetch_insert(Key key, std::size_t node) const {
         if constexpr (kFree) return {node, sub_trees_[node].tree.prefetch_insert(key)};
-        else return {node, nullptr};
+        prefetch(&sub_trees_[node]);
+        return {node, nullptr};
     }
 
     ProbeHint prefetch_probe(Interval<Key> interval, std::size_t node) const {
         if constexpr (kFree) return {node, sub_trees_[node].tree.prefetch_probe(interval)};
-        else return {node, nullptr};
+        prefetch(&sub_trees_[node]);
+        return {node, nullptr};
+    }
+
+    // With real locks: prefetches the root of a sub-tree, most often its only leaf, without its lock.
+    void prefetch_root(std::size_t node) const {
+        prefetch_span<sizeof(Leaf)>(sub_trees_[node].root.load(std::memory_order_relaxed));
     }
 
     void insert(Key key, std::uint32_t position, InsertHint hint) {
         SubTree& into = sub_trees_[hint.sub_tree];
         const Holding<Lock> holding(into.lock);
-        into.tree.insert(key, position, hint.leaf ? hint.leaf : into.tree.prefetch_insert(key));
+        Leaf* const leaf = hint.leaf ? hint.leaf : into.tree.prefetch_insert(key);
+        if (leaf->has_room()) return into.tree.insert(key, position, leaf);
+        const Holding<NodesLock> taking(nodes_lock_);
+        into.tree.insert(key, position, leaf);
+        into.note_root();
     }
 
     // `nodes` are the nodes that the entries belong to.
@@ -105,7 +98,9 @@ class SubTrees {
             std::size_t together = 1;
             while (together < count && entries[together].key <= bound) ++together;
             const Holding<Lock> holding(sub_trees_[node].lock);
+            const Holding<NodesLock> taking(nodes_lock_);
             sub_trees_[node].tree.insert_sorted(entries, together);
+            sub_trees_[node].note_root();
             entries += together;
             count -= together;
         }
@@ -132,7 +127,7 @@ class SubTrees {
     void check(const ImmutableTree<Key>& stable) const {
         require(depth_ <= stable.height() && count_ == stable.nodes(depth_), "sub-trees: one for each node");
         for (std::size_t i = 0; i < count_; ++i) {
-            sub_trees_[i].tree.check();
+            sub_trees_[i].tree.check(kOrdered);
             sub_trees_[i].tree.visit([&](const Key* keys, const std::uint32_t*, std::size_t count) {
                 for (std::size_t k = 0; k < count; ++k) {
                     require(keys[k] <= stable.bound(depth_, i), "sub-trees: keys are not above the node's");
@@ -146,11 +141,20 @@ class SubTrees {
     std::size_t bytes() const { return nodes_.bytes() + sub_trees_.capacity() * sizeof(SubTree); }
 
   private:
-    static constexpr bool kFree = std::is_same_v<Lock, NoLock>;
+    static constexpr bool kFree = kOrdered;
 
-    struct SubTree {
+    using NodesLock = std::conditional_t<kFree, NoLock, SpinLock>;
+    struct NoRoot {
+        void store(const void*, std::memory_order) {}
+    };
+    using Root = std::conditional_t<kFree, NoRoot, std::atomic<const void*>>;
+
+    struct alignas(kFree ? alignof(Tree<Key>) : kCacheLine) SubTree {
         Tree<Key> tree;
         [[no_unique_address]] mutable Lock lock;
+        [[no_unique_address]] Root root{};  // what prefetch_root may read without the lock
+
+        void note_root() { root.store(tree.root(), std::memory_order_relaxed); }
     };
     static_assert(!kFree || sizeof(SubTree) == sizeof(Tree<Key>));
 
@@ -168,6 +172,7 @@ class SubTrees {
     unsigned depth_ = 0;
     std::size_t count_ = 0;
     TreeNodes<Key> nodes_;
+    [[no_unique_address]] NodesLock nodes_lock_;
     std::vector<SubTree> sub_trees_;  // the first count_ are used
 };
 

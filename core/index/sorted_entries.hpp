@@ -177,10 +177,11 @@ struct SortedEntries {
 
     std::size_t bytes() const { return keys.bytes() + positions.bytes(); }
 
-    void check() const {
+    // `ordered`: equal keys stand in the order of their positions.
+    void check(bool ordered = true) const {
         for (std::size_t i = 1; i < size; ++i) {
             require(keys[i - 1] <= keys[i], "sorted entries: keys are sorted");
-            require(keys[i - 1] != keys[i] || before(positions[i - 1], positions[i]),
+            require(!ordered || keys[i - 1] != keys[i] || before(positions[i - 1], positions[i]),
                     "sorted entries: equal keys stand in the order of their positions");
         }
         for (std::size_t i = 0; i < kPadding; ++i)

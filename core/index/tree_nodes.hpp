@@ -29,6 +29,8 @@ struct TreeNodes {
             count = 0;
         }
 
+        bool has_room() const { return count < kLeafEntries; }
+
         // Behind the entries of the same key.
         void insert(Key key, std::uint32_t position) {
             const unsigned at = count_up_to<kSlots>(keys, count, key);

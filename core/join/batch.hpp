@@ -89,8 +89,8 @@ class GroupBuffer {
     Group<Key> group(std::size_t count, bool ascending, bool may_be_single) {
         const bool single =
             may_be_single && count == 1 && task_count_ == 1 && entry_count_[0] + entry_count_[1] == 1;
-        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, count > kGroup, single};
-        for (int own = 0; group.sorted && own < 2; ++own) {
+        const bool sorted = count > kGroup;
+        for (int own = 0; sorted && own < 2; ++own) {
             const int probed = self_join_ ? own : 1 - own;
             if (ascending && entry_count_[own] == order_count_[probed]) {
                 sort_both(own, probed);
@@ -99,6 +99,22 @@ class GroupBuffer {
                 sort_tasks(probed);
             }
         }
+        return listed(sorted, single);
+    }
+
+    // The same in the order of arrival.
+    Group<Key> queue() { return listed(false, false); }
+
+    std::size_t bytes() const {
+        std::size_t total =
+            places_.bytes() + tasks_.bytes() + numbered_.bytes() + scratch_.bytes() + permuted_.bytes();
+        for (int i = 0; i < 2; ++i) total += entries_[i].bytes() + order_[i].bytes() + by_key_[i].bytes();
+        return total;
+    }
+
+  private:
+    Group<Key> listed(bool sorted, bool single) {
+        Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, sorted, single};
         for (int i = 0; i < 2; ++i) {
             group.entries[i] = entries_[i].data();
             group.by_key[i] = by_key_[i].data();
@@ -109,14 +125,6 @@ class GroupBuffer {
         return group;
     }
 
-    std::size_t bytes() const {
-        std::size_t total =
-            places_.bytes() + tasks_.bytes() + numbered_.bytes() + scratch_.bytes() + permuted_.bytes();
-        for (int i = 0; i < 2; ++i) total += entries_[i].bytes() + order_[i].bytes() + by_key_[i].bytes();
-        return total;
-    }
-
-  private:
     // Sorts the tasks that probe a side by the lower ends of their intervals.
     void sort_tasks(int probed) {
         std::uint32_t* const order = order_[probed].data();

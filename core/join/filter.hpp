@@ -42,6 +42,9 @@ class CandidateFilter {
     // Tests the stored keys of another filter from now on, which must outlive this one.
     void share(const CandidateFilter& others) { shared_ = &others; }
 
+    // Tests for the arrivals that another filter reads from now on, which must outlive this one.
+    void test_for(const CandidateFilter& reader) { reader_ = &reader; }
+
     // Computes the intervals of each arrival of the group.
     void find_intervals(Arriving arriving, std::size_t count) {
         for (TestedConjunct& conjunct : conjuncts_) {
@@ -100,7 +103,7 @@ class CandidateFilter {
         shift_ = tested_->head() + (task.visible.first - static_cast<std::uint32_t>(holder.first_[side]));
         TestedInterval* out = tested_intervals_.data();
         nothing_ = false;
-        for (const TestedConjunct& conjunct : conjuncts_) {
+        for (const TestedConjunct& conjunct : reader_ ? reader_->conjuncts_ : conjuncts_) {
             const std::size_t width = conjunct.condition->width();
             const Interval<Key>* intervals = conjunct.intervals.data() + task.arrival * width +
                                              (self_join_ && !task.partner_is_left ? conjunct.second : 0);
@@ -282,6 +285,7 @@ class CandidateFilter {
     KeyRing stored_[2];              // of positions from first_ on
     std::uint64_t first_[2] = {0, 0};
     const CandidateFilter* shared_ = nullptr;  // has the stored keys, if this one has not
+    const CandidateFilter* reader_ = nullptr;  // has the arrivals' intervals, if this one has not
 
     // The current task.
     const KeyRing* tested_ = nullptr;

@@ -11,6 +11,9 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
+class SharedIndexes;
+
+template <class Key>
 class IndexPair {
   public:
     virtual ~IndexPair() = default;
@@ -35,10 +38,12 @@ class IndexPair {
     virtual void forget(std::uint32_t left, std::uint32_t right) = 0;
     virtual void check(int side, std::uint32_t first, std::uint32_t next) const = 0;
     virtual std::size_t bytes() const = 0;
+    // The same indexes where several workers can join over them at the same time.
+    virtual SharedIndexes<Key>* shared() { return nullptr; }
 };
 
-template <class Key, class Index>
-class IndexPairOf final : public IndexPair<Key> {
+template <class Key, class Index, class Base = IndexPair<Key>>
+class IndexPairOf : public Base {
     static_assert(WindowIndex<Index, Key>);
 
   public:
@@ -103,6 +108,10 @@ class IndexPairOf final : public IndexPair<Key> {
             total += each.entries.bytes() + each.by_key.bytes() + each.scratch.bytes();
         return total;
     }
+
+  protected:
+    bool self_join_;
+    Index index_[2];  // a self-join uses the first only
 
   private:
     const Index& probed(int side) const { return index_[self_join_ ? 0 : side]; }
@@ -206,8 +215,6 @@ class IndexPairOf final : public IndexPair<Key> {
     template <class I>
     static NoParts parts_of(...);
 
-    bool self_join_;
-    Index index_[2];        // a self-join uses the first only
     Gathered gathered_[2];  // where an index takes the entries of a side from one worker
     [[no_unique_address]] decltype(parts_of<Index>(0)) parts_[2];
     Deal deal_;

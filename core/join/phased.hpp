@@ -33,6 +33,8 @@ class Lanes {
     // From now on so many workers; may be called by any thread.
     void want(std::uint32_t workers) { wanted_.store(workers, std::memory_order_relaxed); }
 
+    const std::atomic<std::uint32_t>& wanted() const { return wanted_; }
+
     // Makes threads for a group of so many arrivals. Returns how many workers share it.
     std::size_t prepare(std::size_t arrivals) {
         const std::size_t wanted = wanted_.load(std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include "chooser.hpp"
 #include "lane.hpp"
 #include "phased.hpp"
+#include "shared_join.hpp"
 #include "validate.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -25,6 +26,7 @@ class SerialJoin final : public Engine {
           lane_(lanes_[0]),
           filter_(lane_.filter),
           indexes_(make_of(spec.automatic ? Chooser::kFirst : spec.index)),
+          shared_(spec_, lanes_),
           ranges_(spec.self_join),
           plain_(spec.window.kind == WindowKind::rows && !spec.self_join && !spec.finals[0] &&
                  !spec.finals[1] && filter_.empty() && lane_.reader.width() == 1) {
@@ -36,8 +38,9 @@ class SerialJoin final : public Engine {
         const bool listed = lane_.listed(pairs);
         if (pairs) pairs->reserve(expected(batch.size));
         return join(batch, listed, [&](std::size_t start, std::size_t count) {
-            if (const std::size_t workers = lanes_.prepare(count); workers > 1)
-                return find_together(batch, start, count, workers, pairs);
+            const std::size_t workers = lanes_.prepare(count);
+            if (indexes_->shared() && count > kGroup) return find_shared(batch, start, count, workers, pairs);
+            if (workers > 1) return find_together(batch, start, count, workers, pairs);
             admit(batch, start, count);
             return find(count, pairs);
         });
@@ -118,7 +121,7 @@ class SerialJoin final : public Engine {
             stats.watermark = static_cast<std::int64_t>(std::min<__int128>(watermark, Limits::max()));
         stats.latest = window_.latest();
         stats.memory_bytes = sizeof *this + indexes_->bytes() + window_.bytes() + lanes_.bytes() +
-                             ranges_.bytes() + ends_.bytes();
+                             shared_.bytes() + ranges_.bytes() + ends_.bytes();
         return stats;
     }
 
@@ -127,7 +130,9 @@ class SerialJoin final : public Engine {
         return {chooser_.kind(), chooser_.why(), chooser_.changes()};
     }
 
-    Strategy strategy() const override { return Strategy::phases; }
+    Strategy strategy() const override {
+        return indexes_->shared() ? Strategy::shared_index : Strategy::phases;
+    }
 
     void set_workers(std::uint32_t workers) override { lanes_.want(workers); }
 
@@ -253,6 +258,7 @@ class SerialJoin final : public Engine {
         }
         if (!fell(used_, used_peak_) && !emptied) return;
         lanes_.free();
+        shared_.free();
         ranges_.free();
         ends_ = {};
         late_.shrink_to_fit();
@@ -342,9 +348,17 @@ class SerialJoin final : public Engine {
         const std::size_t found =
             lane_.collect(listed, [&](auto& matches) { indexes_->join(group, matches); });
         if (!listed) return found;
-        if (window_.finals().empty()) return lane_.append(lane_.found(), pairs);
+        return noting_finals(count, [&](std::uint64_t* ends) {
+            return lane_.append(lane_.found(), pairs, ends, ends ? count : 0);
+        });
+    }
+
+    // Calls find(ends) and reports the tuples that became final; `ends` is null if there are none.
+    template <class Find>
+    std::uint64_t noting_finals(std::size_t count, Find find) {
+        if (window_.finals().empty()) return find(nullptr);
         ends_.reserve(count);
-        const std::uint64_t written = lane_.append(lane_.found(), pairs, ends_.data(), count);
+        const std::uint64_t written = find(ends_.data());
         note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
         return written;
     }
@@ -361,11 +375,17 @@ class SerialJoin final : public Engine {
         };
         if (plain_ && batch.store) return phases.admit_and_join(batch, start, window_, admit_all);
         admit_all();
-        if (window_.finals().empty()) return phases.join(nullptr);
-        ends_.reserve(count);
-        const std::uint64_t written = phases.join(ends_.data());
-        note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
-        return written;
+        return noting_finals(count, [&](std::uint64_t* ends) { return phases.join(ends); });
+    }
+
+    // The same over indexes that the workers share.
+    std::uint64_t find_shared(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
+                              Pairs* pairs) {
+        admit(batch, start, count);
+        const std::uint8_t* const sides = spec_.self_join ? nullptr : batch.sides + start;
+        return noting_finals(count, [&](std::uint64_t* ends) {
+            return shared_.run(*indexes_->shared(), workers, count, sides, pairs, ends);
+        });
     }
 
     std::uint64_t find_ranges(std::size_t start, std::size_t count, RangeResult& result) {
@@ -485,6 +505,7 @@ class SerialJoin final : public Engine {
     Lane<Key>& lane_;          // the first one
     CandidateFilter& filter_;  // its filter, which stores the keys
     std::unique_ptr<IndexPair<Key>> indexes_;
+    SharedJoin<Key> shared_;
     std::uint64_t matches_ = 0;
     bool broken_ = false;
     struct {

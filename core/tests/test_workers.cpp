@@ -144,7 +144,9 @@ Batch batch_of(const Input& input, std::size_t from, std::size_t count, const Co
 // Pushes the input into a join of one thread and one of several, whose number changes if `restless`.
 void compare(JoinSpec spec, const Input& input, std::size_t step, std::uint32_t workers, Level level,
              bool restless = false) {
-    const auto one = make_engine(spec, level);
+    JoinSpec alone = spec;
+    alone.strategy = Strategy::automatic;
+    const auto one = make_engine(alone, level);
     spec.workers = workers;
     const auto several = make_engine(spec, level);
     testing::Random random(step);
@@ -192,6 +194,12 @@ constexpr std::size_t kArrivals = 5000;
 constexpr std::size_t kArrivals = 12000;
 #endif
 
+JoinSpec shared_join(std::uint64_t left, std::uint64_t right) {
+    JoinSpec spec = band_join(IndexKind::pim_tree, left, right);
+    spec.strategy = Strategy::shared_index;
+    return spec;
+}
+
 #define SLIDEJOIN_KIND_OF(kind, ...) IndexKind::kind,
 #if defined(SLIDEJOIN_STRESS)  // few indexes are built for it (some_structures.cpp)
 constexpr IndexKind kIndexes[] = {IndexKind::b_tree, IndexKind::pim_tree, IndexKind::bi_sort};
@@ -222,29 +230,50 @@ TEST(workers_share_every_index) {
                 Level::portable);
 }
 
+TEST(workers_share_one_index) {
+#if defined(SLIDEJOIN_STRESS)  // every lock is a point to wait at
+    constexpr std::size_t kCount = 800;
+#else
+    constexpr std::size_t kCount = 8000;
+#endif
+    for (const Level level : kLevels) {
+        if (!supported(level)) continue;
+        for (const Shape shape : kShapes)
+            for (const std::uint32_t workers : {1u, 2u, 8u}) {
+                JoinSpec spec = shared_join(1000, 300);
+                spec.blocking_merge = workers == 2 && shape != Shape::uniform;
+                spec.task_size = shape == Shape::few ? 1 : 8;
+                compare(spec, make_input(shape, kCount, workers == 8 ? 40 : 0, workers), 350, workers, level);
+            }
+    }
+}
+
 TEST(workers_come_and_go) {
     for (const Shape shape : {Shape::uniform, Shape::drifting})
-        compare(band_join(IndexKind::bucket_tree, 3000, 2000), make_input(shape, 2 * kArrivals, 0, 9), 1000,
-                8, Level::portable, true);
+        for (const JoinSpec& spec : {band_join(IndexKind::bucket_tree, 3000, 2000), shared_join(3000, 2000)})
+            compare(spec,
+                    make_input(shape, spec.strategy == Strategy::shared_index ? kArrivals / 2 : 2 * kArrivals,
+                               0, 9),
+                    1000, 8, Level::portable, true);
 }
 
 TEST(workers_share_joins_of_all_kinds) {
     const Input input = make_input(Shape::uniform, kArrivals, 30, 3);
-    for (const std::uint32_t workers : {2u, 5u}) {
-        JoinSpec spec = band_join(IndexKind::bucket_tree, 1200, 1200);
+    const auto compare_all = [&](const auto& join_with, std::uint32_t workers) {
+        JoinSpec spec = join_with(1200);
         spec.self_join = true;
         compare(spec, input, 1024, workers, Level::portable);
 
-        spec = band_join(IndexKind::bucket_tree, 1200, 1200);
+        spec = join_with(1200);
         spec.on[0].ranges.push_back({offset(45), offset(300)});  // overlaps the first
         compare(spec, input, 1024, workers, Level::portable);
 
-        spec = band_join(IndexKind::bucket_tree, 1200, 1200);
+        spec = join_with(1200);
         spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
         spec.finals[0] = spec.finals[1] = true;
         compare(spec, input, 1024, workers, Level::portable);
 
-        spec = band_join(IndexKind::bucket_tree, 0, 0);
+        spec = join_with(0);
         spec.window.kind = WindowKind::time;
         spec.window.duration = 1500;
         compare(spec, input, 1024, workers, Level::portable);
@@ -256,5 +285,10 @@ TEST(workers_share_joins_of_all_kinds) {
         spec.window.lateness = 5;
         spec.finals[0] = true;
         compare(spec, input, 1024, workers, Level::portable);
+    };
+    for (const std::uint32_t workers : {2u, 5u}) {
+        compare_all([](std::uint64_t rows) { return band_join(IndexKind::bucket_tree, rows, rows); },
+                    workers);
+        compare_all([](std::uint64_t rows) { return shared_join(rows, rows); }, workers);
     }
 }

@@ -55,6 +55,8 @@ WHOLE_JOIN = {
     "test_workers",
 }  # need the driver, too; they run on the portable copy
 APART = {"test_allocation", "test_fuzz_corpus"}  # need a linker's option or files, too
+# Need nothing else, and run under ThreadSanitizer, on the portable copy.
+THREADED = {"test_shared_index"}
 
 
 def structures_of(test: pathlib.Path) -> list[str]:
@@ -144,6 +146,8 @@ def stubs(level: int, kinds: list[str], engine: bool, join: str | None) -> str:
     headers = ("target", "structures", "run_join")
     lines = [*(f'#include "core/{header}.hpp"' for header in headers), "namespace slidejoin {"]
     absent = [kind for kind in STRUCTURES if kind not in kinds]
+    if not engine:
+        absent.append("shared_index")
     lines.append(f"namespace {LEVELS[level]} {{")
     for kind in absent:
         lines += [
@@ -184,8 +188,8 @@ class Compiler:
         ).stdout
         (CACHE / "objects").mkdir(parents=True, exist_ok=True)
 
-    def object(self, tree: pathlib.Path, source: str, defines: list[str]) -> pathlib.Path:
-        flags = ["-std=c++20", "-O1", "-w", "-I.", *(f"-D{define}" for define in defines)]
+    def object(self, tree: pathlib.Path, source: str, defines: list[str], *sanitizers: str) -> pathlib.Path:
+        flags = ["-std=c++20", "-O1", "-w", "-I.", *(f"-D{define}" for define in defines), *sanitizers]
         seen = self.run([*flags, "-E", "-P", source], tree)
         key = hashlib.sha256("\0".join([self.version, *flags, source, seen]).encode()).hexdigest()[:40]
         made = CACHE / "objects" / f"{key}.o"
@@ -214,6 +218,7 @@ class Program:
     """A test file linked with what it needs, in a copy of the core."""
 
     objects: list[pathlib.Path]
+    sanitizers: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -224,6 +229,10 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
     engine = test in WHOLE_JOIN
     kinds = TESTS[test]
     own = [f"SLIDEJOIN_LEVEL={level}"]
+    if test in THREADED:
+        named = ("core/tests/main.cpp", f"core/tests/{test}.cpp")
+        flag = "-fsanitize=thread"
+        return Program([compiler.object(tree, source, own, flag) for source in named], (flag,))
     picked = [f"SLIDEJOIN_{LEVELS[level].upper()}"] if level else []
     stub = tree / f"stubs_{test}_{level}.cpp"
     stub.write_text(stubs(level, kinds, engine, JOINS.get(test)))
@@ -234,7 +243,7 @@ def build(compiler: Compiler, tree: pathlib.Path, test: str, level: int) -> Prog
         (stub.name, own),
     ]
     if engine:
-        sources.append(("core/level.cpp", own))
+        sources += [("core/level.cpp", own), ("core/shared_index.cpp", own)]
     if test in JOINS:
         sources.append((f"core/{JOINS[test]}.cpp", own))
     for kind in kinds:
@@ -280,18 +289,24 @@ def kept_verdict(key: str, most: float, run: Callable[[], str | None]) -> Verdic
 def execute(compiler: Compiler, tree: pathlib.Path, program: Program, most: float) -> Verdict:
     def run() -> str | None:
         binary = tree / f"test_{program.key}"
-        compiler.run([*map(str, program.objects), "-o", str(binary)], tree)
+        compiler.run([*map(str, program.objects), *program.sanitizers, "-o", str(binary)], tree)
         try:
             done = subprocess.run(
                 [str(binary)],
                 cwd=tree,
                 capture_output=True,
                 timeout=most,
-                preexec_fn=limit_memory,
+                env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},
+                preexec_fn=None if program.sanitizers else limit_memory,  # shadow memory is large
                 check=False,
             )
         finally:
             binary.unlink()
+        race = re.search(
+            r"^WARNING: (ThreadSanitizer: .*?) \(pid", done.stderr.decode(errors="replace"), re.M
+        )
+        if race:
+            return race[1]
         return noticed_by(done.returncode, done.stdout.decode(errors="replace"))
 
     return kept_verdict(program.key, most, run)
@@ -342,7 +357,7 @@ class Runner:
     def level_of(self, mutant: Mutant, test: str) -> int:
         if mutant.level is not None:
             return mutant.level
-        return 0 if test in WHOLE_JOIN | JOINS.keys() else max(self.levels - {1})
+        return 0 if test in WHOLE_JOIN | JOINS.keys() | THREADED else max(self.levels - {1})
 
     def needs(self, mutants: list[Mutant]) -> list[tuple[str, int]]:
         runnable = [
