@@ -119,13 +119,14 @@ class StoredColumn {
   public:
     explicit StoredColumn(ColumnKind kind) : kind_(kind) {
         if (!is_bytes()) return;
-        Copies none(1);
+        Copies none;
         std::memset(offsets_.extend(sizeof(std::int64_t), none), 0, sizeof(std::int64_t));
     }
     StoredColumn(StoredColumn&&) noexcept = default;
 
     std::size_t bytes() const { return values_.bytes() + offsets_.bytes() + validity_.bytes(); }
     bool is_bytes() const { return kind_ < 0; }
+    bool nullable() const { return nullable_; }  // there has been a null
 
     // Appends the rows [from, from + count) of an array to the `stored` rows there are. With a lender, a
     // first array may be read in place.

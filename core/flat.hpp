@@ -23,11 +23,12 @@ struct Free {
 // Bytes that are still to be copied. They are copied in any order, by several workers.
 class Copies {
   public:
-    // Room for those of so many columns: nothing fails after something has been put off.
-    explicit Copies(std::size_t columns) {
-        copies_.reserve(kEach * columns);
-        blocks_.reserve(kEach * columns);
-        lenders_.reserve(columns);
+    // Makes room for two more copies, and for what a move needs kept: adding them cannot fail.
+    void prepare(bool move) {
+        if (copies_.capacity() < copies_.size() + 2) copies_.reserve(2 * copies_.size() + 8);
+        if (!move) return;
+        blocks_.reserve(blocks_.size() + 1);
+        lenders_.reserve(lenders_.size() + 1);
     }
 
     void add(std::uint8_t* to, const void* from, std::size_t bytes) {
@@ -45,7 +46,6 @@ class Copies {
     }
 
   private:
-    static constexpr std::size_t kEach = 6;
     static constexpr std::size_t kLeast = std::size_t{1} << 15;  // bytes that are worth another worker
 
     struct Copy {
@@ -100,6 +100,7 @@ class Flat {
     // made.
     std::uint8_t* extend(std::size_t count, Copies& copies) {
         const std::size_t needed = size() + count;
+        copies.prepare(stop_ + count > capacity_);
         if (stop_ + count > capacity_)
             move(needed <= capacity_ / 2 ? capacity_ : 2 * needed + kLeast, copies);
         stop_ += count;
@@ -113,7 +114,8 @@ class Flat {
         if (start_ == stop_) start_ = stop_ = 0;
         if (capacity_ <= 8 * size() + kSlack) return;
         try {
-            Copies copies(1);
+            Copies copies;
+            copies.prepare(true);
             move(2 * size() + kLeast, copies);
             copies.make();
         } catch (const std::bad_alloc&) {

@@ -38,7 +38,7 @@ class Rows {
             throw std::invalid_argument("a batch with other columns");
         const auto from = static_cast<std::size_t>(batch.offset);
         const auto count = static_cast<std::size_t>(batch.length);
-        Copies copies(columns_.size());
+        Copies copies;
         try {
             for (std::size_t i = 0; i < columns_.size(); ++i)
                 columns_[i].append(*batch.children[i], from, count, size(), lender, copies);

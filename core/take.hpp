@@ -28,8 +28,12 @@ class Taker {
 
     // The columns, or nullptr where one with 32-bit offsets would have more than `most` bytes.
     std::unique_ptr<ArrowResult> take(std::int64_t most) {
-        for (const TakenRows& side : sides_)
-            for (std::size_t i = side.from; i < side.to; ++i) add(side.rows->column(i));
+        for (const TakenRows& side : sides_) {
+            // Of many rows, some are taken for missing before they are looked at.
+            const bool missing = blocks_ > 1 || std::find(side.positions, side.positions + count_, -1) !=
+                                                    side.positions + count_;
+            for (std::size_t i = side.from; i < side.to; ++i) add(side.rows->column(i), missing);
+        }
         totals_.resize(columns_.size() * parts_);
         crew_.run(blocks_, parts_, [&](std::size_t part, Slice blocks) { take_part(part, blocks); });
         if (has_strings_) {
@@ -47,8 +51,8 @@ class Taker {
     struct TakenColumn {
         const StoredColumn* from;
         ArrowResult* to;
-        std::uint8_t* values;  // or the offsets of strings
-        std::uint8_t* validity;
+        std::uint8_t* values;    // or the offsets of strings
+        std::uint8_t* validity;  // or nullptr
         std::uint8_t* strings = nullptr;
     };
     struct Total {
@@ -58,10 +62,11 @@ class Taker {
 
     Total& total(std::size_t column, std::size_t part) { return totals_[column * parts_ + part]; }
 
-    void add(const StoredColumn& from) {
+    void add(const StoredColumn& from, bool missing) {
         auto made = std::make_unique<ArrowResult>(count_, from.is_bytes() ? 3 : 2);
         auto* values = made->allocate<std::uint8_t>(1, from.taken_bytes(count_));
-        auto* validity = made->allocate<std::uint8_t>(0, (count_ + 7) / 8);
+        std::uint8_t* validity = nullptr;
+        if (missing || from.nullable()) validity = made->allocate<std::uint8_t>(0, (count_ + 7) / 8);
         columns_.push_back({&from, made.get(), values, validity});
         result_->add(std::move(made));
         has_strings_ |= from.is_bytes();
@@ -88,7 +93,7 @@ class Taker {
         each_block(blocks, [&](std::size_t i, const Picks& picks, std::size_t at) {
             const TakenColumn& column = columns_[i];
             Total& sum = total(i, part);
-            sum.nulls += column.from->take_validity(picks, column.validity, at);
+            if (column.validity) sum.nulls += column.from->take_validity(picks, column.validity, at);
             if (column.from->is_bytes()) sum.bytes += column.from->string_bytes(picks);
             else column.from->take_values(picks, column.values, at);
         });

@@ -14,7 +14,7 @@ TEST(borrowed_bytes_are_never_written) {
             bytes.drop(dropped);
             bytes.truncate(kept);
             CHECK_EQUAL(bytes.bytes(), std::size_t{0});
-            Copies copies(1);
+            Copies copies;
             std::memset(bytes.extend(20, copies), 1, 20);
             copies.make();
             CHECK_EQUAL(std::count(lent.begin(), lent.end(), 7), std::ptrdiff_t{100});
