@@ -191,8 +191,7 @@ class StoredColumn {
             return 0;
         }
         std::vector<std::uint8_t> flags(picks.count, 1);
-        if (nullable_ && picks.stored)
-            gather(validity_.data(), picks.stored, picks.rows, picks.count, flags.data());
+        if (nullable_ && picks.stored) gather(validity_.data(), picks.rows, picks.count, flags.data());
         std::int64_t valid = 0;
         for (std::size_t i = 0; i < picks.count; ++i) {
             if (picks.missing && picks.missing[i]) flags[i] = 0;
@@ -292,7 +291,7 @@ class StoredColumn {
             return;
         }
         const auto typed = [&]<class Value>(Value) {
-            gather(values_.as<Value>(), picks.stored, picks.rows, picks.count, reinterpret_cast<Value*>(out));
+            gather(values_.as<Value>(), picks.rows, picks.count, reinterpret_cast<Value*>(out));
         };
         switch (width()) {
             case 1:

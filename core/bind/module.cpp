@@ -27,9 +27,13 @@ nb::object hash_bytes(const nb::handle& offsets, const nb::handle& data) {
 void take(const AnyColumn& values, const Numbers& rows, const Room& out) {
     if (out.dtype() != values.dtype() || out.shape(0) != rows.shape(0))
         throw nb::type_error("room of another type or length than the values taken");
+    bool known = true;
+    for (std::size_t i = 0; i < rows.shape(0); ++i)
+        known &= static_cast<std::uint64_t>(rows.data()[i]) < values.shape(0);
+    if (!known) throw std::out_of_range("row number out of range");
     const auto gathered = [&]<class Value>(Value) {
         nb::gil_scoped_release released;
-        gather(static_cast<const Value*>(values.data()), values.shape(0), rows.data(), rows.shape(0),
+        gather(static_cast<const Value*>(values.data()), rows.data(), rows.shape(0),
                static_cast<Value*>(out.data()));
     };
     if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{});
