@@ -399,4 +399,26 @@ class Window {
     Stream streams_[2];
 };
 
+// What a join reports of its windows.
+inline Stats stats_of(Window& window) {
+    Stats stats{};
+    for (const Side side : {Side::left, Side::right}) {
+        const int i = static_cast<int>(side);
+        stats.rows[i] = window.admitted(side);
+        stats.next[i] = window.next(side);
+        stats.nulls[i] = window.nulls(side);
+        stats.late[i] = window.late(side);
+        stats.stored[i] = window.stored(side);
+        stats.first[i] = window.first(side);
+    }
+    // A watermark before the least timestamp is not reported.
+    using Limits = std::numeric_limits<std::int64_t>;
+    const __int128 watermark = window.watermark().at();
+    stats.has_watermark = watermark >= Limits::min();
+    if (stats.has_watermark)
+        stats.watermark = static_cast<std::int64_t>(std::min<__int128>(watermark, Limits::max()));
+    stats.latest = window.latest();
+    return stats;
+}
+
 }  // namespace slidejoin::SLIDEJOIN_TARGET

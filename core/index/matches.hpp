@@ -69,6 +69,13 @@ class FoundPositions {
         size_ = 0;
     }
 
+    // Adds matches that another list has.
+    void append(const std::uint32_t* found, std::size_t count) {
+        found_.reserve(size_ + count, size_);
+        std::copy_n(found, count, found_.data() + size_);
+        size_ += count;
+    }
+
     // Makes so many slots readable behind the last match.
     void pad(std::size_t slots) { found_.reserve(size_ + slots, size_); }
 

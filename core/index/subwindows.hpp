@@ -86,6 +86,16 @@ class SubwindowIndex {
         }
     }
 
+    // Begins a subwindow of up to `capacity` entries; its first one, at `position`, must follow.
+    void create(std::uint32_t position, std::size_t capacity) {
+        if (parts_.empty()) first_ = position;
+        parts_.reserve(parts_.size() + 1);
+        Part* last = parts_.empty() ? nullptr : parts_.back().part.get();
+        if (last) last->seal();
+        parts_.push_back({std::make_unique<Part>(capacity, options_, last), position, position});
+        capacity_ = capacity;
+    }
+
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
         for (const Held& held : parts_)
@@ -253,17 +263,11 @@ class SubwindowIndex {
     // A window that does not slide yet doubles with each subwindow. Batches are not divided between
     // subwindows.
     void begin(std::uint32_t position, std::size_t batch = 1) {
-        if (parts_.empty()) first_ = position;
         std::size_t held = 0;  // entries: many positions may be without one
         for (const Held& each : parts_) held += each.part->size();
         held = std::min<std::size_t>(held, position - first_);
         std::size_t capacity = std::max<std::size_t>(options_.min_entries, slides_ ? held / share_ : held);
-        capacity = (capacity + batch - 1) / batch * batch;
-        parts_.reserve(parts_.size() + 1);
-        Part* last = parts_.empty() ? nullptr : parts_.back().part.get();
-        if (last) last->seal();
-        parts_.push_back({std::make_unique<Part>(capacity, options_, last), position, position});
-        capacity_ = capacity;
+        create(position, (capacity + batch - 1) / batch * batch);
     }
 
     void note(std::uint32_t position) { parts_.back().last = position; }

@@ -45,6 +45,11 @@ class CandidateFilter {
     // Tests for the arrivals that another filter reads from now on, which must outlive this one.
     void test_for(const CandidateFilter& reader) { reader_ = &reader; }
 
+    // Makes room for so many tuples of each side: until then storing them moves none that is tested.
+    void reserve(std::size_t count) {
+        for (KeyRing& stored : stored_) stored.reserve(count, conjuncts_.size());
+    }
+
     // Computes the intervals of each arrival of the group.
     void find_intervals(Arriving arriving, std::size_t count) {
         for (TestedConjunct& conjunct : conjuncts_) {
@@ -210,6 +215,10 @@ class CandidateFilter {
         Key* push(std::size_t width) {
             if (size_ == capacity_) resize(std::max(kLeast, 2 * capacity_), width);
             return data_.data() + ((head_ + size_++) & mask_) * width;
+        }
+
+        void reserve(std::size_t count, std::size_t width) {
+            if (size_ + count > capacity_) resize(std::max(kLeast, std::bit_ceil(size_ + count)), width);
         }
 
         void drop(std::size_t count) {

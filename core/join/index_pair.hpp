@@ -24,12 +24,18 @@ class IndexPair {
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
     // The same in two steps for several workers: all call insert_together with the same sorted groups, which
     // follow each other in the order of arrival; then each group is probed for by one of them. Once all have
-    // come, one of them calls ready(), before the groups are read.
-    virtual void insert_together(const std::vector<Group<Key>>& groups, Workers& pool, std::size_t worker,
-                                 const std::function<void()>& ready) = 0;
-    virtual void probe(const Group<Key>& group, MatchList& matches) const = 0;
-    virtual void probe(const Group<Key>& group, MatchCount& matches) const = 0;
-    virtual void probe(const Group<Key>& group, FilteredList& matches) const = 0;
+    // come, one of them calls ready(), before the groups are read. Indexes that workers share in another way
+    // do without.
+    virtual void insert_together(const std::vector<Group<Key>>&, Workers&, std::size_t,
+                                 const std::function<void()>&) {
+        not_in_phases();
+    }
+    virtual void probe(const Group<Key>&, MatchList&) const { not_in_phases(); }
+    virtual void probe(const Group<Key>&, MatchCount&) const { not_in_phases(); }
+    virtual void probe(const Group<Key>&, FilteredList&) const { not_in_phases(); }
+    // Begins a subwindow of a side for up to `capacity` entries, the first of which must follow; nothing if
+    // the index has no subwindows.
+    virtual void create(int, std::uint32_t, std::size_t) {}
     // `by_key` are the same entries in key order; not read for up to kGroup.
     virtual void insert(int side, const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) = 0;
     // Appends the entries of a side to `out`, in any order, expired ones among them.
@@ -40,6 +46,9 @@ class IndexPair {
     virtual std::size_t bytes() const = 0;
     // The same indexes where several workers can join over them at the same time.
     virtual SharedIndexes<Key>* shared() { return nullptr; }
+
+  private:
+    [[noreturn]] static void not_in_phases() { throw std::logic_error("these indexes have no phases"); }
 };
 
 template <class Key, class Index, class Base = IndexPair<Key>>
@@ -83,6 +92,11 @@ class IndexPairOf : public Base {
 
     void insert(int side, const Entry<Key>* entries, std::size_t count, const Entry<Key>* by_key) override {
         insert_all(index_[side], entries, count, by_key);
+    }
+
+    void create(int side, std::uint32_t position, std::size_t capacity) override {
+        if constexpr (requires { index_[side].create(position, capacity); })
+            index_[side].create(position, capacity);
     }
 
     void list(int side, std::vector<Entry<Key>>& out) const override {

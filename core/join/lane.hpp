@@ -59,6 +59,7 @@ class Lane {
         return filter.empty() ? static_cast<FoundPositions&>(list_) : static_cast<FoundPositions&>(filtered_);
     }
     FilteredList& filtered() { return filtered_; }
+    ResultWriter& writer() { return writer_; }
 
     // Writes the pairs of the matches that were listed, as ResultWriter::write does.
     std::uint64_t write(FoundPositions& matches, PairRoom* out, std::uint64_t* ends = nullptr,

@@ -45,11 +45,16 @@ class Lanes {
     // Makes a lane for each slice that workers share so many arrivals in. Returns their number.
     std::size_t slices(std::size_t arrivals, std::size_t workers) {
         const std::size_t slices = std::clamp(arrivals / kLarge, workers, kSlices * workers);
-        while (lanes_.size() < slices) {
+        reserve(slices);
+        return slices;
+    }
+
+    // Makes so many lanes.
+    void reserve(std::size_t lanes) {
+        while (lanes_.size() < lanes) {
             lanes_.push_back(std::make_unique<Lane<Key>>(spec_, lanes_[0].get()));
             lanes_.back()->reader.start();
         }
-        return slices;
     }
 
     // The next batch begins.

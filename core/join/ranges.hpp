@@ -44,19 +44,22 @@ class HandedRuns {
     std::vector<Handed> handed_;
 };
 
-// Collects the matches of a group: parts of runs, and a list of the rest.
+// Collects the matches of a group in one index: parts of runs, and a list of the rest.
 class MatchRanges : public MatchList {
   public:
+    struct Part {
+        RunOfPositions run;
+        std::size_t from;
+        std::size_t to;
+    };
+
     explicit MatchRanges(bool self_join) : self_join_(self_join) {}
 
     // The matches that follow belong to these tasks.
     template <class Key>
-    void start(const Task<Key>* tasks, std::size_t task_count, const Place* places, std::size_t arrivals,
-               RangeResult& out) {
+    void start(const Task<Key>* tasks, std::size_t task_count, std::size_t arrivals) {
         clear();
         parts_.clear();
-        places_ = places;
-        out_ = &out;
         spans_.assign(arrivals, Span{});
         for (std::size_t i = 0; i < task_count; ++i) ++spans_[tasks[i].arrival].tasks;
     }
@@ -64,10 +67,9 @@ class MatchRanges : public MatchList {
     template <class Key>
     void begin(Task<Key>& task) {
         MatchList::begin(task);
-        arrival_ = task.arrival;
-        Span& span = spans_[arrival_];
-        span.from = span.to = parts_.size();
-        listed_ = span.tasks > 1 || (self_join_ && !task.partner_is_left);
+        span_ = &spans_[task.arrival];
+        if (span_->from == span_->to) span_->from = span_->to = parts_.size();
+        listed_ = span_->tasks > 1 || (self_join_ && !task.partner_is_left);
     }
 
     // The matches of an arrival with several intervals are listed, since a self-join may find a partner
@@ -75,26 +77,14 @@ class MatchRanges : public MatchList {
     void run(const RunOfPositions& run, std::size_t from, std::size_t to, Visible visible) {
         if (from == to) return;
         if (listed_) return MatchList::run(run, from, to, visible);
-        parts_.push_back({handed_.number(run, places_[arrival_], *out_), from, to});
-        spans_[arrival_].to = parts_.size();
+        parts_.push_back({run, from, to});
+        span_->to = parts_.size();
     }
 
-    // Appends the parts of each arrival, in order. Returns how many matches they hold.
-    std::uint64_t write(std::size_t start) {
-        std::uint64_t found = 0;
-        for (std::size_t arrival = 0; arrival < spans_.size(); ++arrival)
-            for (std::size_t i = spans_[arrival].from; i < spans_[arrival].to; ++i) {
-                const Part& part = parts_[i];
-                out_->probe.push_back(static_cast<std::int64_t>(start + arrival));
-                out_->run.push_back(static_cast<std::int64_t>(part.run));
-                out_->start.push_back(static_cast<std::int64_t>(part.from));
-                out_->end.push_back(static_cast<std::int64_t>(part.to));
-                found += part.to - part.from;
-            }
-        return found;
+    // The parts of an arrival.
+    std::span<const Part> parts(std::size_t arrival) const {
+        return {parts_.data() + spans_[arrival].from, spans_[arrival].to - spans_[arrival].from};
     }
-
-    void report_dropped(RangeResult& out) { handed_.report_dropped(out); }
 
     void free() {
         MatchList::free();
@@ -103,17 +93,10 @@ class MatchRanges : public MatchList {
     }
 
     std::size_t bytes() const {
-        return MatchList::bytes() + handed_.bytes() + parts_.capacity() * sizeof(Part) +
-               spans_.capacity() * sizeof(Span);
+        return MatchList::bytes() + parts_.capacity() * sizeof(Part) + spans_.capacity() * sizeof(Span);
     }
 
   private:
-    struct Part {
-        std::uint64_t run;
-        std::size_t from;
-        std::size_t to;
-    };
-
     struct Span {  // an arrival's parts, and how many intervals it has
         std::size_t from = 0;
         std::size_t to = 0;
@@ -122,12 +105,27 @@ class MatchRanges : public MatchList {
 
     bool self_join_;
     bool listed_ = false;  // whether the matches of the current task are listed
-    HandedRuns handed_;
     std::vector<Part> parts_;
     std::vector<Span> spans_;
-    std::uint32_t arrival_ = 0;
-    const Place* places_ = nullptr;
-    RangeResult* out_ = nullptr;
+    Span* span_ = nullptr;  // of the current task
 };
+
+// Appends to a result the parts that lists of several indexes hold of arrivals, the first of which is number
+// `start` of the batch: by arrival, then by list. Returns how many matches they hold.
+inline std::uint64_t write_parts(std::span<const MatchRanges* const> lists, const Place* places,
+                                 std::size_t arrivals, std::size_t start, HandedRuns& handed,
+                                 RangeResult& out) {
+    std::uint64_t found = 0;
+    for (std::size_t arrival = 0; arrival < arrivals; ++arrival)
+        for (const MatchRanges* const list : lists)
+            for (const MatchRanges::Part& part : list->parts(arrival)) {
+                out.probe.push_back(static_cast<std::int64_t>(start + arrival));
+                out.run.push_back(static_cast<std::int64_t>(handed.number(part.run, places[arrival], out)));
+                out.start.push_back(static_cast<std::int64_t>(part.from));
+                out.end.push_back(static_cast<std::int64_t>(part.to));
+                found += part.to - part.from;
+            }
+    return found;
+}
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

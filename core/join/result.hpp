@@ -31,13 +31,13 @@ class ResultWriter {
     // Writes the matches of all tasks, for which there is room, or only counts them if `out` is null. Tasks
     // stand in the order of their arrivals; an arrival has several tasks if it probes for several intervals,
     // or can be either side of a pair (self-joins). With `ends`, ends[i] becomes the number of pairs up to
-    // arrival i.
+    // arrival i, of the arrivals from `first` on.
     template <class Key>
     std::uint64_t write(const Task<Key>* tasks, std::size_t count, const Place* places,
                         FoundPositions& matches, PairRoom* out, std::uint64_t* ends = nullptr,
-                        std::size_t arrivals = 0) {
+                        std::size_t arrivals = 0, std::size_t first = 0) {
         std::uint64_t total = 0;
-        std::size_t ended = 0;
+        std::size_t ended = first;
         const auto end_until = [&](std::size_t arrival) {
             for (; ends && ended < arrival; ++ended) ends[ended] = out->before + out->size;
         };

@@ -5,10 +5,12 @@
 // (phased.hpp). Beside the index and the results an arrival costs 5-15 ns.
 #pragma once
 
+#include "admission.hpp"
 #include "chooser.hpp"
-#include "lane.hpp"
+#include "local_join.hpp"
 #include "phased.hpp"
 #include "shared_join.hpp"
+#include "subwindow_workers.hpp"
 #include "validate.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -25,11 +27,13 @@ class SerialJoin final : public Engine {
           lanes_(spec_),
           lane_(lanes_[0]),
           filter_(lane_.filter),
+          finals_(window_),
+          admission_(spec_, window_, filter_, finals_, lane_.reader.width()),
+          local_join_(spec_, lanes_),
+          trigger_(spec.batch, 1000 * spec.batch_us),
           indexes_(make_of(spec.automatic ? Chooser::kFirst : spec.index)),
           shared_(spec_, lanes_),
-          ranges_(spec.self_join),
-          plain_(spec.window.kind == WindowKind::rows && !spec.self_join && !spec.finals[0] &&
-                 !spec.finals[1] && filter_.empty() && lane_.reader.width() == 1) {
+          ranges_(spec.self_join) {
         set_workers(spec.workers);
     }
 
@@ -40,8 +44,10 @@ class SerialJoin final : public Engine {
         return join(batch, listed, [&](std::size_t start, std::size_t count) {
             const std::size_t workers = lanes_.prepare(count);
             if (indexes_->shared() && count > kGroup) return find_shared(batch, start, count, workers, pairs);
+            if (has_locals() && (workers > 1 || local_join_.ahead()))
+                return find_locally(batch, start, count, workers, pairs, nullptr);
             if (workers > 1) return find_together(batch, start, count, workers, pairs);
-            admit(batch, start, count);
+            admission_.admit(batch, start, count, lane_, 0, batch.size);
             return find(count, pairs);
         });
     }
@@ -49,16 +55,19 @@ class SerialJoin final : public Engine {
     std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
         require_no_finals();
         const std::uint64_t found = join(batch, !filter_.empty(), [&](std::size_t start, std::size_t count) {
-            admit(batch, start, count);
+            if (const std::size_t workers = has_locals() ? lanes_.prepare(count) : 1;
+                workers > 1 || local_join_.ahead())
+                return find_locally(batch, start, count, workers, nullptr, &result);
+            admission_.admit(batch, start, count, lane_, 0, batch.size);
             return find_ranges(start, count, result);
         });
-        ranges_.report_dropped(result);
+        handed_.report_dropped(result);
         return found;
     }
 
-    const std::vector<std::uint32_t>& late() const override { return late_; }
+    const std::vector<std::uint32_t>& late() const override { return admission_.late(); }
     const std::vector<std::uint64_t>& renumbered(int side) const override { return renumbered_[side]; }
-    const Finals& finals() const override { return finals_; }
+    const Finals& finals() const override { return finals_.reported(); }
 
     void advance(std::int64_t to, int side) override {
         move_time([&] {
@@ -102,26 +111,11 @@ class SerialJoin final : public Engine {
     }
 
     Stats stats() override {
-        Stats stats{};
-        for (const Side side : kSides) {
-            const int i = static_cast<int>(side);
-            stats.rows[i] = window_.admitted(side);
-            stats.next[i] = window_.next(side);
-            stats.nulls[i] = window_.nulls(side);
-            stats.late[i] = window_.late(side);
-            stats.stored[i] = window_.stored(side);
-            stats.first[i] = window_.first(side);
-        }
+        Stats stats = stats_of(window_);
         stats.matches = matches_;
-        // A watermark before the least timestamp is not reported.
-        using Limits = std::numeric_limits<std::int64_t>;
-        const __int128 watermark = window_.watermark().at();
-        stats.has_watermark = watermark >= Limits::min();
-        if (stats.has_watermark)
-            stats.watermark = static_cast<std::int64_t>(std::min<__int128>(watermark, Limits::max()));
-        stats.latest = window_.latest();
         stats.memory_bytes = sizeof *this + indexes_->bytes() + window_.bytes() + lanes_.bytes() +
-                             shared_.bytes() + ranges_.bytes() + ends_.bytes();
+                             shared_.bytes() + ranges_.bytes() + handed_.bytes() + local_join_.bytes() +
+                             ends_.bytes();
         return stats;
     }
 
@@ -131,6 +125,7 @@ class SerialJoin final : public Engine {
     }
 
     Strategy strategy() const override {
+        if (has_locals()) return spec_.strategy;
         return indexes_->shared() ? Strategy::shared_index : Strategy::phases;
     }
 
@@ -163,18 +158,20 @@ class SerialJoin final : public Engine {
         if (broken_) throw BrokenJoin();
         validate(batch, spec_, window_);
         broken_ = true;  // until the batch is done: memory may run out in the middle of it
-        late_.clear();
+        admission_.late().clear();
         finals_.clear();
         lanes_.start();
+        if (has_locals()) locals().deal_to(lanes_.wanted().load(std::memory_order_relaxed));
         std::uint64_t found = 0;
         used_ = 0;
         for (std::size_t start = 0; start < batch.size;) {
-            const std::size_t count = std::min(group_size(), batch.size - start);
+            const std::size_t count =
+                local_join_.ahead() ? local_join_.ahead() : std::min(group_size(), batch.size - start);
             const std::uint64_t matches = find(start, count);
             found += matches;
             used_ = std::max(used_, count + (listed ? matches : 0));
             window_peak_ = std::max(window_peak_, live());
-            forget();
+            if (!local_join_.ahead()) forget();
             start += count;
         }
         window_.let_pass();
@@ -202,8 +199,15 @@ class SerialJoin final : public Engine {
     std::unique_ptr<IndexPair<Key>> make_of(IndexKind kind) const {
         JoinSpec spec = spec_;
         spec.index = kind;
-        return make_(spec);
+        if (!has_locals()) return make_(spec);
+        return make_local<Key>(spec, make_, lanes_.wanted().load(std::memory_order_relaxed));
     }
+
+    // Whether workers have indexes of their own.
+    bool has_locals() const {
+        return spec_.strategy == Strategy::round_robin || spec_.strategy == Strategy::subwindows;
+    }
+    LocalIndexes<Key>& locals() { return static_cast<LocalIndexes<Key>&>(*indexes_); }
 
     // Moves the windows into a new index of this kind. Returns whether there was enough memory; if not, the
     // old one stays.
@@ -260,9 +264,10 @@ class SerialJoin final : public Engine {
         lanes_.free();
         shared_.free();
         ranges_.free();
+        local_join_.free();
         ends_ = {};
-        late_.shrink_to_fit();
-        final_arrivals_.shrink_to_fit();
+        admission_.late().shrink_to_fit();
+        finals_.shrink();
         for (std::vector<std::uint64_t>& each : renumbered_) each.shrink_to_fit();
         if (emptied) trim_memory();
     }
@@ -290,48 +295,24 @@ class SerialJoin final : public Engine {
         if (broken_) throw BrokenJoin();
         broken_ = true;
         finals_.clear();
-        late_.clear();
+        admission_.late().clear();
         move();
         window_.forget_dead();
-        note_finals(0, [](std::size_t) { return std::uint64_t{0}; });
+        finals_.report([](std::size_t) { return std::uint64_t{0}; });
         forget();
         renumber();
         broken_ = false;
         shrink();
     }
 
-    // Notes which tuples became final with arrival `arrival`, or with a call of its own.
-    void end_finals(std::uint32_t arrival) {
-        std::vector<Window::Final>& finals = window_.finals();
-        if (finals.size() == final_arrivals_.size()) return;
-        std::sort(finals.begin() + static_cast<std::ptrdiff_t>(final_arrivals_.size()), finals.end());
-        final_arrivals_.resize(finals.size(), arrival);
-    }
-
-    // Reports the tuples that became final; after(arrival) counts the pairs before them.
-    template <class After>
-    void note_finals(std::uint32_t arrival, After after) {
-        end_finals(arrival);
-        std::vector<Window::Final>& finals = window_.finals();
-        for (std::size_t i = 0; i < finals.size(); ++i) {
-            finals_.after.push_back(after(final_arrivals_[i]));
-            finals_.position.push_back(finals[i].position);
-            finals_.side.push_back(static_cast<std::uint8_t>(finals[i].side));
-        }
-        finals.clear();
-        final_arrivals_.clear();
-    }
-
     static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
-    // Masked, since the caller's array may change after it was validated.
-    static Side side_of(const Batch& batch, std::size_t row) {
-        return Side{static_cast<std::uint8_t>(batch.sides[row] & 1)};
-    }
 
     // A group larger than the window would make every probe read many tuples that it must not see.
     std::size_t group_size() {
         if (spec_.group <= kGroup) return spec_.group;
-        const std::uint64_t most = spec_.group;
+        const std::uint64_t most = spec_.strategy == Strategy::subwindows
+                                       ? std::min<std::uint64_t>(spec_.group, trigger_.size())
+                                       : spec_.group;
         return std::max(std::clamp<std::uint64_t>(live(), kGroup, std::min(most, kBatch)),
                         std::min(indexes_->largest_group(live()), most));
     }
@@ -343,7 +324,7 @@ class SerialJoin final : public Engine {
     }
 
     std::uint64_t find(std::size_t count, Pairs* pairs) {
-        const Group<Key> group = lane_.group(count, plain_);
+        const Group<Key> group = lane_.group(count, admission_.plain());
         const bool listed = lane_.listed(pairs);
         const std::size_t found =
             lane_.collect(listed, [&](auto& matches) { indexes_->join(group, matches); });
@@ -356,10 +337,10 @@ class SerialJoin final : public Engine {
     // Calls find(ends) and reports the tuples that became final; `ends` is null if there are none.
     template <class Find>
     std::uint64_t noting_finals(std::size_t count, Find find) {
-        if (window_.finals().empty()) return find(nullptr);
+        if (!finals_.any()) return find(nullptr);
         ends_.reserve(count);
         const std::uint64_t written = find(ends_.data());
-        note_finals(0, [&](std::size_t arrival) { return ends_[arrival]; });
+        finals_.report([&](std::size_t arrival) { return ends_[arrival]; });
         return written;
     }
 
@@ -370,10 +351,11 @@ class SerialJoin final : public Engine {
         const auto admit_all = [&] {
             for (std::size_t i = 0; i < phases.slices(); ++i) {
                 const Slice slice = phases.slice(i);
-                admit(batch, start + slice.from, slice.size(), lanes_[i], slice.from, start + slice.to);
+                admission_.admit(batch, start + slice.from, slice.size(), lanes_[i], slice.from,
+                                 start + slice.to);
             }
         };
-        if (plain_ && batch.store) return phases.admit_and_join(batch, start, window_, admit_all);
+        if (admission_.plain() && batch.store) return phases.admit_and_join(batch, start, window_, admit_all);
         admit_all();
         return noting_finals(count, [&](std::uint64_t* ends) { return phases.join(ends); });
     }
@@ -381,19 +363,51 @@ class SerialJoin final : public Engine {
     // The same over indexes that the workers share.
     std::uint64_t find_shared(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
                               Pairs* pairs) {
-        admit(batch, start, count);
+        admission_.admit(batch, start, count, lane_, 0, batch.size);
         const std::uint8_t* const sides = spec_.self_join ? nullptr : batch.sides + start;
         return noting_finals(count, [&](std::uint64_t* ends) {
             return shared_.run(*indexes_->shared(), workers, count, sides, pairs, ends);
         });
     }
 
+    // The same by workers with indexes of their own, with pairs or with parts of runs. The next group is
+    // admitted meanwhile, unless tuples that it makes final would be mixed with those of this one.
+    std::uint64_t find_locally(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
+                               Pairs* pairs, RangeResult* result) {
+        const auto began = std::chrono::steady_clock::now();
+        const auto collect = [&](std::size_t from, std::size_t size) {
+            local_join_.collect(locals(), size, [&](Lane<Key>& lane) {
+                const std::array first{window_.first(Side::left), window_.first(Side::right)};
+                admission_.admit(batch, from, size, lane, 0, batch.size);
+                return first;
+            });
+        };
+        if (!local_join_.ahead()) collect(start, count);
+        const auto first = local_join_.begin();
+        const std::size_t next =
+            spec_.finals[0] || spec_.finals[1] ? 0 : std::min(group_size(), batch.size - start - count);
+        if (!filter_.empty()) {
+            for (const Side side : kSides) filter_.forget(side, first[static_cast<int>(side)]);
+            filter_.reserve(next);
+        }
+        const auto ahead = [&] {
+            if (next) collect(start + count, next);
+        };
+        workers = std::min(workers, locals().size());
+        const std::uint64_t found = noting_finals(count, [&](std::uint64_t* ends) {
+            if (result) return local_join_.run(locals(), workers, handed_, *result, start, ends_, ahead);
+            return local_join_.run(locals(), workers, pairs, ends, ahead);
+        });
+        trigger_.note(count, static_cast<std::uint64_t>((std::chrono::steady_clock::now() - began).count()));
+        return found;
+    }
+
     std::uint64_t find_ranges(std::size_t start, std::size_t count, RangeResult& result) {
         const Place* const places = lane_.buffer.places();
-        ranges_.start(lane_.buffer.tasks(), lane_.buffer.task_count(), places, count, result);
+        ranges_.start(lane_.buffer.tasks(), lane_.buffer.task_count(), count);
         FoundPositions& found = filter_.empty() ? static_cast<FoundPositions&>(ranges_) : lane_.filtered();
         found.clear();
-        const Group<Key> group = lane_.group(count, plain_);
+        const Group<Key> group = lane_.group(count, admission_.plain());
         if (filter_.empty()) indexes_->join(group, ranges_);
         else indexes_->join(group, lane_.filtered());
         ends_.reserve(count);
@@ -402,7 +416,8 @@ class SerialJoin final : public Engine {
             result.arrival.resize(ends_[i], static_cast<std::int64_t>(start + i));
             result.positions.push_back(static_cast<std::int64_t>(places[i].position));
         }
-        return listed + ranges_.write(start);
+        const MatchRanges* const lists[] = {&ranges_};
+        return listed + write_parts(lists, places, count, start, handed_, result);
     }
 
     void forget() {
@@ -432,53 +447,6 @@ class SerialJoin final : public Engine {
         forget();
     }
 
-    void admit(const Batch& batch, std::size_t start, std::size_t count) {
-        admit(batch, start, count, lane_, 0, batch.size);
-    }
-
-    // Gives every arrival its place and notes in a lane what it inserts and what it probes for. `before`
-    // arrivals of the group are in other lanes; those up to `end` may be read with them.
-    void admit(const Batch& batch, std::size_t start, std::size_t count, Lane<Key>& lane, std::size_t before,
-               std::size_t end) {
-        GroupBuffer<Key>& group = lane.buffer;
-        const ArrivalReader<Key>& reader = lane.reader;
-        group.start(count);
-        const std::size_t at = lane.reader.read(batch, start, count, end);
-        if (plain_ && batch.store && !reader.any_null()) {
-            window_.admit_rows(batch.sides + start, count, group.places());
-            group.add_plain(batch.sides + start, reader.keys() + at, reader.intervals(at), count);
-            return;
-        }
-        const bool event = spec_.window.kind == WindowKind::event;
-        const bool placed = batch.store || spec_.window.kind == WindowKind::rows;
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const std::size_t row = start + i;
-            const Side side = spec_.self_join ? Side::left : side_of(batch, row);
-            bool timed = false;
-            std::int64_t time = 0;
-            if (spec_.window.kind != WindowKind::rows) {
-                timed = !batch.null_times || !batch.null_times[row];
-                time = batch.times[row];
-                if (event && timed && window_.refuse(side, time)) {
-                    late_.push_back(static_cast<std::uint32_t>(row));
-                    group.places()[i] = {};
-                    continue;
-                }
-            }
-            const bool null = reader.nulls()[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
-            const Place place = window_.admit(side, time, {timed, null, batch.store});
-            group.places()[i] = place;
-            if (!window_.finals().empty()) end_finals(static_cast<std::uint32_t>(before + i));
-            if (placed && !filter_.empty()) filter_.keep(side, lane.filter, i);
-            if (null) continue;
-            if (batch.store) group.add_entry(static_cast<int>(side), reader.keys()[at + i], place.position);
-            if (place.first == place.last) continue;
-            group.add_tasks(reader.intervals(at + i), i, spec_.self_join || side == Side::right);
-            if (spec_.self_join && !reader.symmetric(at + i, i))
-                group.add_tasks(reader.right_intervals(at + i), i, false);
-        }
-    }
-
     // Stores tuples of a snapshot: they get their positions and probe for nothing.
     void store(Side side, const Stored& stored, std::size_t start, std::size_t count) {
         lane_.reader.encode(stored.tuples, start, count);
@@ -504,6 +472,10 @@ class SerialJoin final : public Engine {
     Lanes<Key> lanes_;
     Lane<Key>& lane_;          // the first one
     CandidateFilter& filter_;  // its filter, which stores the keys
+    FinalTuples finals_;
+    Admission<Key> admission_;
+    LocalJoin<Key> local_join_;
+    BatchTrigger trigger_;
     std::unique_ptr<IndexPair<Key>> indexes_;
     SharedJoin<Key> shared_;
     std::uint64_t matches_ = 0;
@@ -512,14 +484,11 @@ class SerialJoin final : public Engine {
         std::size_t arrivals;
         std::uint64_t found;
     } last_{};  // push
-    std::vector<std::uint32_t> late_;
     std::vector<std::uint64_t> renumbered_[2];
-    Finals finals_;
 
-    Buffer<std::uint64_t> ends_;                 // pairs up to each arrival, where tuples became final
-    std::vector<std::uint32_t> final_arrivals_;  // the arrival with which each of window_.finals() became so
+    Buffer<std::uint64_t> ends_;  // pairs up to each arrival, where tuples became final
     MatchRanges ranges_;
-    bool plain_;  // whether arrivals can be admitted all at once
+    HandedRuns handed_;
 
     // What shrink() goes by: tuples in the windows, and the largest group of a push with its matches.
     std::uint64_t window_peak_ = 0;

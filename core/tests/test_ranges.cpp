@@ -50,10 +50,11 @@ TEST(runs_are_handed_over_once) {
 static RangeResult found(bool self_join, std::vector<Task<std::uint32_t>> tasks, std::size_t* listed,
                          std::uint64_t* total) {
     MatchRanges matches(self_join);
+    HandedRuns handed;
     RangeResult out;
     const std::vector<Place> places(3, Place{9, kFirst, kFirst + 6});
     TestRun one({0, 1, 2}), two({3});
-    matches.start(tasks.data(), tasks.size(), places.data(), places.size(), out);
+    matches.start(tasks.data(), tasks.size(), places.size());
     for (Task<std::uint32_t>& task : tasks) {
         matches.begin(task);
         matches.run(one.run(), 1, 3, task.visible);
@@ -62,7 +63,8 @@ static RangeResult found(bool self_join, std::vector<Task<std::uint32_t>> tasks,
         task.found_to = matches.size();
     }
     *listed = matches.size();
-    *total = matches.write(100);
+    const MatchRanges* const lists[] = {&matches};
+    *total = write_parts(lists, places.data(), places.size(), 100, handed, out);
     return out;
 }
 

@@ -7,9 +7,8 @@
 #include <random>
 #include <thread>
 
-#include "../engine.hpp"
 #include "../workers.hpp"
-#include "testing.hpp"
+#include "worker_cases.hpp"
 
 using namespace slidejoin;
 
@@ -99,116 +98,17 @@ TEST(a_pool_that_a_fork_copied_starts_its_own_threads) {
 }
 #endif
 
-namespace {
-
-struct Input {
-    std::vector<std::uint8_t> sides;
-    std::vector<std::int32_t> keys, others;
-    std::vector<std::int64_t> times;
-    std::vector<std::uint8_t> nulls;  // as bool
-};
-
-enum class Shape { uniform, few, rising, falling, drifting, one_sided };
-constexpr Shape kShapes[] = {Shape::uniform, Shape::few,      Shape::rising,
-                             Shape::falling, Shape::drifting, Shape::one_sided};
-
-Input make_input(Shape shape, std::size_t count, std::uint64_t nulls_in, unsigned seed) {
-    testing::Random random(seed);
-    Input input;
-    std::int64_t time = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const auto number = static_cast<std::int32_t>(i);
-        const auto any = static_cast<std::int32_t>(testing::below(random, 100000));
-        input.sides.push_back(shape == Shape::one_sided ? testing::below(random, 50) == 0
-                                                        : testing::below(random, 2) == 0);
-        input.keys.push_back(shape == Shape::few        ? any % 3 * 1000
-                             : shape == Shape::rising   ? number
-                             : shape == Shape::falling  ? -number
-                             : shape == Shape::drifting ? 10 * number + any % 1000
-                                                        : any);
-        input.others.push_back(any % 7);
-        input.times.push_back(time += static_cast<std::int64_t>(testing::below(random, 3)));
-        input.nulls.push_back(nulls_in && testing::below(random, nulls_in) == 0);
-    }
-    return input;
-}
-
-Bound offset(std::int64_t value) {
-    return {BoundKind::sum, value < 0 ? -1 : 0, static_cast<std::uint64_t>(value), 0.0};
-}
-
-Batch batch_of(const Input& input, std::size_t from, std::size_t count, const Column* keys) {
-    return {input.sides.data() + from, keys, input.times.data() + from, nullptr, count};
-}
-
-// Pushes the input into a join of one thread and one of several, whose number changes if `restless`.
-void compare(JoinSpec spec, const Input& input, std::size_t step, std::uint32_t workers, Level level,
-             bool restless = false) {
-    JoinSpec alone = spec;
-    alone.strategy = Strategy::automatic;
-    const auto one = make_engine(alone, level);
-    spec.workers = workers;
-    const auto several = make_engine(spec, level);
-    testing::Random random(step);
-    for (std::size_t from = 0; from < input.keys.size(); from += step) {
-        const std::size_t count = std::min(step, input.keys.size() - from);
-        const bool* const nulls = reinterpret_cast<const bool*>(input.nulls.data()) + from;
-        const Column keys[] = {{input.keys.data() + from, nulls}, {input.others.data() + from, nullptr}};
-        const Batch batch = batch_of(input, from, count, keys);
-        if (restless) several->set_workers(1 + static_cast<std::uint32_t>(testing::below(random, workers)));
-        const bool counts = !spec.finals[0] && testing::below(random, 4) == 0;
-        Pairs expected, found;
-        const std::uint64_t first = one->push(batch, counts ? nullptr : &expected);
-        CHECK_EQUAL(several->push(batch, counts ? nullptr : &found), first);
-        CHECK_EQUAL(found.size(), expected.size());
-        CHECK(std::equal(found.left(), found.left() + found.size(), expected.left()));
-        CHECK(std::equal(found.right(), found.right() + found.size(), expected.right()));
-        CHECK(several->finals().after == one->finals().after);
-        CHECK(several->finals().position == one->finals().position);
-        CHECK(several->late() == one->late());
-        several->check();
-    }
-    const Stats a = one->stats(), b = several->stats();
-    for (int side = 0; side < 2; ++side) {
-        CHECK_EQUAL(a.rows[side], b.rows[side]);
-        CHECK_EQUAL(a.stored[side], b.stored[side]);
-        CHECK_EQUAL(a.first[side], b.first[side]);
-    }
-    CHECK_EQUAL(a.matches, b.matches);
-}
-
-JoinSpec band_join(IndexKind index, std::uint64_t left, std::uint64_t right) {
-    JoinSpec spec;
-    spec.on = {{KeyType::int32, {{offset(-40), offset(50)}}}};
-    spec.index = index;
-    spec.options.min_entries = 64;
-    spec.window.left = left;
-    spec.window.right = right;
-    spec.group = 1 << 18;
-    return spec;
-}
-
 #if defined(SLIDEJOIN_STRESS)
 constexpr std::size_t kArrivals = 5000;
 #else
 constexpr std::size_t kArrivals = 12000;
 #endif
 
-JoinSpec shared_join(std::uint64_t left, std::uint64_t right) {
+static JoinSpec shared_join(std::uint64_t left, std::uint64_t right) {
     JoinSpec spec = band_join(IndexKind::pim_tree, left, right);
     spec.strategy = Strategy::shared_index;
     return spec;
 }
-
-#define SLIDEJOIN_KIND_OF(kind, ...) IndexKind::kind,
-#if defined(SLIDEJOIN_STRESS)  // few indexes are built for it (some_structures.cpp)
-constexpr IndexKind kIndexes[] = {IndexKind::b_tree, IndexKind::pim_tree, IndexKind::bi_sort};
-#else
-constexpr IndexKind kIndexes[] = {SLIDEJOIN_INDEXES(SLIDEJOIN_KIND_OF)};
-#endif
-#undef SLIDEJOIN_KIND_OF
-
-}  // namespace
 
 TEST(workers_give_the_pairs_of_one_thread) {
     for (const Level level : kLevels) {

@@ -1,0 +1,87 @@
+// Admits arrivals: each gets its position and the positions that it may see, late ones are refused, and what
+// they insert and probe for is noted. 5-15 ns an arrival, the reading of its key included.
+#pragma once
+
+#include "finals.hpp"
+#include "lane.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+template <class Key>
+class Admission {
+  public:
+    // `filter` stores the keys that the index does not decide about.
+    Admission(const JoinSpec& spec, Window& window, CandidateFilter& filter, FinalTuples& finals,
+              std::size_t width)
+        : spec_(spec),
+          window_(window),
+          filter_(filter),
+          finals_(finals),
+          plain_(spec.window.kind == WindowKind::rows && !spec.self_join && !spec.finals[0] &&
+                 !spec.finals[1] && filter.empty() && width == 1) {}
+
+    // Whether arrivals can be admitted all at once.
+    bool plain() const { return plain_; }
+
+    // Rows of the batch that came too late.
+    std::vector<std::uint32_t>& late() { return late_; }
+    const std::vector<std::uint32_t>& late() const { return late_; }
+
+    // Gives every arrival its place and notes in a lane what it inserts and what it probes for. `before`
+    // arrivals of the group are in other lanes; those up to `end` may be read with them.
+    void admit(const Batch& batch, std::size_t start, std::size_t count, Lane<Key>& lane, std::size_t before,
+               std::size_t end) {
+        GroupBuffer<Key>& group = lane.buffer;
+        const ArrivalReader<Key>& reader = lane.reader;
+        group.start(count);
+        const std::size_t at = lane.reader.read(batch, start, count, end);
+        if (plain_ && batch.store && !reader.any_null()) {
+            window_.admit_rows(batch.sides + start, count, group.places());
+            group.add_plain(batch.sides + start, reader.keys() + at, reader.intervals(at), count);
+            return;
+        }
+        const bool event = spec_.window.kind == WindowKind::event;
+        const bool placed = batch.store || spec_.window.kind == WindowKind::rows;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::size_t row = start + i;
+            const Side side = spec_.self_join ? Side::left : side_of(batch, row);
+            bool timed = false;
+            std::int64_t time = 0;
+            if (spec_.window.kind != WindowKind::rows) {
+                timed = !batch.null_times || !batch.null_times[row];
+                time = batch.times[row];
+                if (event && timed && window_.refuse(side, time)) {
+                    late_.push_back(static_cast<std::uint32_t>(row));
+                    group.places()[i] = {};
+                    continue;
+                }
+            }
+            const bool null = reader.nulls()[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
+            const Place place = window_.admit(side, time, {timed, null, batch.store});
+            group.places()[i] = place;
+            if (finals_.any()) finals_.end(static_cast<std::uint32_t>(before + i));
+            if (placed && !filter_.empty()) filter_.keep(side, lane.filter, i);
+            if (null) continue;
+            if (batch.store) group.add_entry(static_cast<int>(side), reader.keys()[at + i], place.position);
+            if (place.first == place.last) continue;
+            group.add_tasks(reader.intervals(at + i), i, spec_.self_join || side == Side::right);
+            if (spec_.self_join && !reader.symmetric(at + i, i))
+                group.add_tasks(reader.right_intervals(at + i), i, false);
+        }
+    }
+
+  private:
+    // Masked, since the caller's array may change after it was validated.
+    static Side side_of(const Batch& batch, std::size_t row) {
+        return Side{static_cast<std::uint8_t>(batch.sides[row] & 1)};
+    }
+
+    const JoinSpec& spec_;
+    Window& window_;
+    CandidateFilter& filter_;
+    FinalTuples& finals_;
+    bool plain_;
+    std::vector<std::uint32_t> late_;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -1,0 +1,263 @@
+// Workers with indexes of their own, round-robin and by subwindows: always the pairs of one thread, in the
+// same order. Run under ThreadSanitizer, too.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "worker_cases.hpp"
+
+using namespace slidejoin;
+
+namespace {
+
+constexpr Strategy kLocal[] = {Strategy::round_robin, Strategy::subwindows};
+
+// SLIDEJOIN_TESTS=long: so many times as much.
+std::size_t effort() {
+    const char* const form = std::getenv("SLIDEJOIN_TESTS");
+    return form && std::strcmp(form, "long") == 0 ? 30 : 1;
+}
+
+JoinSpec local_join(Strategy strategy, IndexKind index, std::uint64_t left, std::uint64_t right) {
+    JoinSpec spec = band_join(index, left, right);
+    spec.strategy = strategy;
+    spec.batch = 700;
+    return spec;
+}
+
+}  // namespace
+
+TEST(local_indexes_give_the_pairs_of_one_thread) {
+    for (const Strategy strategy : kLocal)
+        for (const Shape shape : kShapes)
+            for (const std::uint32_t workers : {1u, 2u, 3u, 8u}) {
+                const Input input = make_input(shape, 6000, workers == 3 ? 100 : 0, workers);
+                compare(local_join(strategy, IndexKind::b_tree, 900, 400), input, 1500, workers,
+                        Level::portable);
+            }
+}
+
+TEST(local_indexes_of_every_kind) {
+    for (const Strategy strategy : kLocal)
+        for (const IndexKind index : kIndexes) {
+            compare(local_join(strategy, index, 1500, 800), make_input(Shape::uniform, 6000, 50, 5), 1024, 4,
+                    Level::portable);
+            compare(local_join(strategy, index, 300, 300), make_input(Shape::drifting, 4000, 0, 6), 900, 3,
+                    Level::portable);
+        }
+}
+
+TEST(local_indexes_on_every_instruction_set) {
+    for (const Strategy strategy : kLocal)
+        for (const Level level : kLevels)
+            if (supported(level))
+                compare(local_join(strategy, IndexKind::bi_sort, 2000, 3000),
+                        make_input(Shape::uniform, 12000, 0, 4), 3000, 3, level);
+}
+
+TEST(local_indexes_where_everything_matches) {
+    for (const Strategy strategy : kLocal)
+        for (const IndexKind index : {IndexKind::b_tree, IndexKind::bi_sort})
+            compare(local_join(strategy, index, 300, 350), make_input(Shape::equal, 2000, 9, 4), 700, 3,
+                    Level::portable);
+}
+
+// Several groups for each push, so that the next one is admitted while this one is joined; and pushes of a
+// few arrivals, which the caller joins alone.
+TEST(local_indexes_with_windows_smaller_than_a_push) {
+    for (const Strategy strategy : kLocal)
+        for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{100}, std::size_t{4000}})
+            for (const std::uint64_t window : {std::uint64_t{3}, std::uint64_t{150}, std::uint64_t{500}})
+                compare(local_join(strategy, IndexKind::b_tree, window, 2 * window),
+                        make_input(Shape::few, std::min<std::size_t>(1000 * step, 8000), 40, 8), step, 4,
+                        Level::portable);
+}
+
+TEST(local_indexes_while_workers_come_and_go) {
+    for (const Strategy strategy : kLocal)
+        for (const IndexKind index : {IndexKind::b_tree, IndexKind::bi_sort, IndexKind::bucket_tree})
+            for (const std::size_t step : {std::size_t{90}, std::size_t{1000}, std::size_t{2600}})
+                compare(local_join(strategy, index, 3000, 2000),
+                        make_input(Shape::uniform, 13000 * effort(), 0, 9), step, 8, Level::portable, true);
+}
+
+TEST(local_indexes_in_joins_of_all_kinds) {
+    const Input input = make_input(Shape::uniform, 6000, 30, 3);
+    for (const Strategy strategy : kLocal)
+        for (const std::uint32_t workers : {2u, 5u})
+            for (const std::size_t step : {std::size_t{60}, std::size_t{2500}}) {
+                const JoinSpec plain = local_join(strategy, IndexKind::b_tree, 700, 700);
+                JoinSpec spec = plain;
+                spec.self_join = true;
+                compare(spec, input, step, workers, Level::portable);
+
+                spec = plain;
+                spec.on[0].ranges.push_back({offset(45), offset(300)});  // overlaps the first
+                compare(spec, input, step, workers, Level::portable);
+
+                spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
+                compare(spec, input, step, workers, Level::portable);
+                spec.self_join = true;
+                compare(spec, input, step, workers, Level::portable);
+
+                spec = plain;
+                spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
+                spec.finals[0] = spec.finals[1] = true;
+                compare(spec, input, step, workers, Level::portable);
+
+                spec = plain;
+                spec.window = {};
+                spec.window.kind = WindowKind::time;
+                spec.window.duration = 900;
+                compare(spec, input, step, workers, Level::portable);
+
+                spec.window.kind = WindowKind::event;
+                spec.window.before = 700;
+                spec.window.after = 400;
+                spec.window.lateness = 5;
+                compare(spec, input, step, workers, Level::portable);
+                spec.finals[0] = true;
+                compare(spec, input, step, workers, Level::portable);
+            }
+}
+
+#if !defined(SLIDEJOIN_STRESS)  // whose program has not all indexes
+TEST(local_indexes_that_the_join_chooses) {
+    for (const Strategy strategy : kLocal) {
+        JoinSpec spec = local_join(strategy, IndexKind::b_tree, 700, 900);
+        spec.automatic = true;
+        compare(spec, make_input(Shape::few, 30000, 0, 2), 2500, 3, Level::portable, true);
+        const auto engine = make_engine(spec, Level::portable);
+        CHECK(engine->strategy() == strategy);
+    }
+}
+#endif
+
+TEST(batches_that_close_by_time) {
+    for (const std::uint64_t microseconds : {1u, 50u, 1000000u}) {
+        JoinSpec spec = local_join(Strategy::subwindows, IndexKind::bi_sort, 2000, 2000);
+        spec.batch_us = microseconds;
+        compare(spec, make_input(Shape::uniform, 12000, 0, 2), 4000, 3, Level::portable);
+    }
+}
+
+namespace {
+
+// The matches of a batch in which each arrival may have parts of runs.
+class Mirror {
+  public:
+    explicit Mirror(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+
+    std::vector<std::pair<std::int64_t, std::int64_t>> push(const Batch& batch, bool self_join,
+                                                            std::size_t* parts) {
+        RangeResult result;
+        const std::uint64_t count = engine_->ranges(batch, result);
+        for (RangeResult::NumberedRun& run : result.runs) runs_[run.number] = std::move(run.positions);
+        std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+        for (std::size_t i = 0; i < result.probe.size(); ++i) {
+            CHECK(i == 0 || result.probe[i - 1] <= result.probe[i]);
+            const auto row = static_cast<std::size_t>(result.probe[i]);
+            const auto& run = runs_.at(static_cast<std::uint64_t>(result.run[i]));
+            const bool right = self_join || batch.sides[row];
+            for (std::int64_t at = result.start[i]; at < result.end[i]; ++at) {
+                const std::int64_t own = result.positions[row], met = run.at(static_cast<std::size_t>(at));
+                pairs.emplace_back(right ? met : own, right ? own : met);
+            }
+        }
+        for (std::size_t i = 0; i < result.pairs.size(); ++i)
+            pairs.emplace_back(result.pairs.left()[i], result.pairs.right()[i]);
+        CHECK(std::is_sorted(result.arrival.begin(), result.arrival.end()));
+        CHECK_EQUAL(result.arrival.size(), result.pairs.size());
+        for (const std::uint64_t number : result.gone) CHECK_EQUAL(runs_.erase(number), std::size_t{1});
+        CHECK_EQUAL(pairs.size(), count);
+        *parts += result.probe.size();
+        std::sort(pairs.begin(), pairs.end());
+        return pairs;
+    }
+
+    Engine& engine() { return *engine_; }
+
+  private:
+    std::unique_ptr<Engine> engine_;
+    std::map<std::uint64_t, std::vector<std::int64_t>> runs_;
+};
+
+void compare_ranges(JoinSpec spec, const Input& input, std::size_t step, std::uint32_t workers) {
+    const Strategy strategy = std::exchange(spec.strategy, Strategy::automatic);
+    Mirror one(make_engine(spec, Level::portable));
+    spec.strategy = strategy;
+    spec.workers = workers;
+    Mirror several(make_engine(spec, Level::portable));
+    testing::Random random(step);
+    std::size_t parts = 0, ignored = 0;
+    for (std::size_t from = 0; from < input.keys.size(); from += step) {
+        const std::size_t count = std::min(step, input.keys.size() - from);
+        const Column keys[] = {{input.keys.data() + from, nullptr}, {input.others.data() + from, nullptr}};
+        const Batch batch = batch_of(input, from, count, keys);
+        several.engine().set_workers(1 + static_cast<std::uint32_t>(testing::below(random, workers)));
+        CHECK(several.push(batch, spec.self_join, &parts) == one.push(batch, spec.self_join, &ignored));
+        several.engine().check();
+    }
+    if (spec.index == IndexKind::bi_sort && spec.on.size() == 1 && !spec.self_join) CHECK(parts > 0);
+}
+
+}  // namespace
+
+TEST(workers_report_parts_of_runs) {
+    const Input input = make_input(Shape::few, 5000, 0, 12);
+    for (const Strategy strategy : kLocal)
+        for (const IndexKind index : {IndexKind::bi_sort, IndexKind::b_tree})
+            for (const std::size_t step : {std::size_t{40}, std::size_t{2000}}) {
+                JoinSpec spec = local_join(strategy, index, 500, 400);
+                compare_ranges(spec, input, step, 4);
+                spec.self_join = true;
+                compare_ranges(spec, input, step, 4);
+                spec.self_join = false;
+                spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
+                compare_ranges(spec, input, step, 3);
+            }
+}
+
+// A new join goes on where another one stands.
+TEST(local_indexes_are_restored) {
+    const Input input = make_input(Shape::uniform, 9000, 0, 31);
+    for (const Strategy strategy : kLocal)
+        for (const bool self_join : {false, true}) {
+            JoinSpec spec = local_join(strategy, IndexKind::bi_sort, 1200, 1200);
+            spec.self_join = self_join;
+            spec.workers = 3;
+            auto several = make_engine(spec, Level::portable);
+            spec.strategy = Strategy::automatic;
+            spec.workers = 1;
+            const auto one = make_engine(spec, Level::portable);
+            spec.strategy = strategy;
+            std::vector<std::int32_t> keys_of[2];
+            for (std::size_t from = 0; from < input.keys.size(); from += 1500) {
+                const Column keys{input.keys.data() + from, nullptr};
+                Pairs found, expected;
+                several->push(batch_of(input, from, 1500, &keys), &found);
+                one->push(batch_of(input, from, 1500, &keys), &expected);
+                CHECK_EQUAL(found.size(), expected.size());
+                CHECK(std::equal(found.left(), found.left() + found.size(), expected.left()));
+                CHECK(std::equal(found.right(), found.right() + found.size(), expected.right()));
+                for (std::size_t i = from; i < from + 1500; ++i)
+                    keys_of[self_join ? 0 : input.sides[i]].push_back(input.keys[i]);
+                const JoinState state = several->state();
+                Column stored_keys[2];
+                Stored stored[2];
+                std::vector<std::uint8_t> unseen[2];
+                for (int side = 0; side < 2; ++side) {
+                    const SideState& each = state.sides[side];
+                    unseen[side] = several->unseen(side, each.first, each.next);
+                    stored_keys[side] = {keys_of[side].data() + each.first, nullptr};
+                    stored[side] = {{nullptr, &stored_keys[side], nullptr, nullptr, each.next - each.first},
+                                    reinterpret_cast<const bool*>(unseen[side].data())};
+                }
+                spec.workers = 1 + static_cast<std::uint32_t>(from / 1500) % 4;
+                several = make_engine(spec, Level::portable);
+                several->load(state, stored);
+                several->check();
+            }
+        }
+}
