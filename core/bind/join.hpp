@@ -25,7 +25,8 @@ class NativeJoin {
                bool sorted, std::uint32_t group, const std::string& level, std::uint32_t equalities,
                const std::string& banded, nb::object outcome, bool hashed,
                const std::vector<std::tuple<std::string, double>>& options, std::uint32_t workers,
-               const std::string& strategy, std::uint32_t task_size, bool blocking_merge)
+               const std::string& strategy, std::uint32_t task_size, bool blocking_merge,
+               std::uint32_t subwindows, std::uint32_t batch, std::uint64_t batch_us)
         : timed_(window != "rows"), self_join_(self_join), hashed_(hashed), outcome_owner_(outcome) {
         JoinSpec spec = spec_of(on, equalities, banded, keys_);
         if (!outcome.is_none()) outcome_ = &nb::cast<NativeOutcome*>(outcome)->outcome();
@@ -52,6 +53,9 @@ class NativeJoin {
         spec.strategy = find(kStrategies, strategy).strategy;
         spec.task_size = task_size;
         spec.blocking_merge = blocking_merge;
+        spec.subwindows = subwindows;
+        spec.batch = batch;
+        spec.batch_us = batch_us;
         engine_ = make_engine(spec, level_of(level));
     }
 

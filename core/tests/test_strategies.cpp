@@ -13,10 +13,15 @@ namespace {
 
 constexpr Strategy kLocal[] = {Strategy::round_robin, Strategy::subwindows};
 
-// SLIDEJOIN_TESTS=long: so many times as much.
-std::size_t effort() {
+// So much of an input is used: SLIDEJOIN_TESTS=long takes more, a program with random delays less.
+std::size_t part_of(std::size_t count) {
     const char* const form = std::getenv("SLIDEJOIN_TESTS");
-    return form && std::strcmp(form, "long") == 0 ? 30 : 1;
+    if (form && std::strcmp(form, "long") == 0) return 30 * count;
+#if defined(SLIDEJOIN_STRESS)
+    return count / 4;
+#else
+    return count;
+#endif
 }
 
 JoinSpec local_join(Strategy strategy, IndexKind index, std::uint64_t left, std::uint64_t right) {
@@ -26,25 +31,35 @@ JoinSpec local_join(Strategy strategy, IndexKind index, std::uint64_t left, std:
     return spec;
 }
 
+// With probe-only pushes among the others.
+void compare_local(const JoinSpec& spec, const Input& input, std::size_t step, std::uint32_t workers,
+                   Level level, bool restless = false) {
+    compare(spec, input, step, workers, level, restless, true);
+}
+
+// Not `equal`, of which every tuple matches every other.
+constexpr Shape kAllShapes[] = {Shape::uniform,  Shape::few,      Shape::rising, Shape::falling,
+                                Shape::drifting, Shape::sawtooth, Shape::ends,   Shape::one_sided};
+
 }  // namespace
 
 TEST(local_indexes_give_the_pairs_of_one_thread) {
     for (const Strategy strategy : kLocal)
-        for (const Shape shape : kShapes)
+        for (const Shape shape : kAllShapes)
             for (const std::uint32_t workers : {1u, 2u, 3u, 8u}) {
                 const Input input = make_input(shape, 6000, workers == 3 ? 100 : 0, workers);
-                compare(local_join(strategy, IndexKind::b_tree, 900, 400), input, 1500, workers,
-                        Level::portable);
+                compare_local(local_join(strategy, IndexKind::b_tree, 900, 400), input, 1500, workers,
+                              Level::portable);
             }
 }
 
 TEST(local_indexes_of_every_kind) {
     for (const Strategy strategy : kLocal)
         for (const IndexKind index : kIndexes) {
-            compare(local_join(strategy, index, 1500, 800), make_input(Shape::uniform, 6000, 50, 5), 1024, 4,
-                    Level::portable);
-            compare(local_join(strategy, index, 300, 300), make_input(Shape::drifting, 4000, 0, 6), 900, 3,
-                    Level::portable);
+            compare_local(local_join(strategy, index, 1500, 800), make_input(Shape::uniform, 6000, 50, 5),
+                          1024, 4, Level::portable);
+            compare_local(local_join(strategy, index, 300, 300), make_input(Shape::drifting, 4000, 0, 6), 900,
+                          3, Level::portable);
         }
 }
 
@@ -52,15 +67,15 @@ TEST(local_indexes_on_every_instruction_set) {
     for (const Strategy strategy : kLocal)
         for (const Level level : kLevels)
             if (supported(level))
-                compare(local_join(strategy, IndexKind::bi_sort, 2000, 3000),
-                        make_input(Shape::uniform, 12000, 0, 4), 3000, 3, level);
+                compare_local(local_join(strategy, IndexKind::bi_sort, 2000, 3000),
+                              make_input(Shape::uniform, 12000, 0, 4), 3000, 3, level);
 }
 
 TEST(local_indexes_where_everything_matches) {
     for (const Strategy strategy : kLocal)
         for (const IndexKind index : {IndexKind::b_tree, IndexKind::bi_sort})
-            compare(local_join(strategy, index, 300, 350), make_input(Shape::equal, 2000, 9, 4), 700, 3,
-                    Level::portable);
+            compare_local(local_join(strategy, index, 300, 350), make_input(Shape::equal, 2000, 9, 4), 700, 3,
+                          Level::portable);
 }
 
 // Several groups for each push, so that the next one is admitted while this one is joined; and pushes of a
@@ -69,17 +84,18 @@ TEST(local_indexes_with_windows_smaller_than_a_push) {
     for (const Strategy strategy : kLocal)
         for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{100}, std::size_t{4000}})
             for (const std::uint64_t window : {std::uint64_t{3}, std::uint64_t{150}, std::uint64_t{500}})
-                compare(local_join(strategy, IndexKind::b_tree, window, 2 * window),
-                        make_input(Shape::few, std::min<std::size_t>(1000 * step, 8000), 40, 8), step, 4,
-                        Level::portable);
+                compare_local(local_join(strategy, IndexKind::b_tree, window, 2 * window),
+                              make_input(Shape::few, part_of(std::min<std::size_t>(300 * step, 8000)), 40, 8),
+                              step, 4, Level::portable);
 }
 
 TEST(local_indexes_while_workers_come_and_go) {
     for (const Strategy strategy : kLocal)
         for (const IndexKind index : {IndexKind::b_tree, IndexKind::bi_sort, IndexKind::bucket_tree})
             for (const std::size_t step : {std::size_t{90}, std::size_t{1000}, std::size_t{2600}})
-                compare(local_join(strategy, index, 3000, 2000),
-                        make_input(Shape::uniform, 13000 * effort(), 0, 9), step, 8, Level::portable, true);
+                compare_local(local_join(strategy, index, 3000, 2000),
+                              make_input(Shape::uniform, part_of(13000), 0, 9), step, 8, Level::portable,
+                              true);
 }
 
 TEST(local_indexes_in_joins_of_all_kinds) {
@@ -90,35 +106,35 @@ TEST(local_indexes_in_joins_of_all_kinds) {
                 const JoinSpec plain = local_join(strategy, IndexKind::b_tree, 700, 700);
                 JoinSpec spec = plain;
                 spec.self_join = true;
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
 
                 spec = plain;
                 spec.on[0].ranges.push_back({offset(45), offset(300)});  // overlaps the first
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
 
                 spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
                 spec.self_join = true;
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
 
                 spec = plain;
                 spec.on.push_back({KeyType::int32, {{offset(0), offset(2)}}});
                 spec.finals[0] = spec.finals[1] = true;
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
 
                 spec = plain;
                 spec.window = {};
                 spec.window.kind = WindowKind::time;
                 spec.window.duration = 900;
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
 
                 spec.window.kind = WindowKind::event;
                 spec.window.before = 700;
                 spec.window.after = 400;
                 spec.window.lateness = 5;
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
                 spec.finals[0] = true;
-                compare(spec, input, step, workers, Level::portable);
+                compare_local(spec, input, step, workers, Level::portable);
             }
 }
 
@@ -127,7 +143,7 @@ TEST(local_indexes_that_the_join_chooses) {
     for (const Strategy strategy : kLocal) {
         JoinSpec spec = local_join(strategy, IndexKind::b_tree, 700, 900);
         spec.automatic = true;
-        compare(spec, make_input(Shape::few, 30000, 0, 2), 2500, 3, Level::portable, true);
+        compare_local(spec, make_input(Shape::few, 30000, 0, 2), 2500, 3, Level::portable, true);
         const auto engine = make_engine(spec, Level::portable);
         CHECK(engine->strategy() == strategy);
     }
@@ -138,7 +154,7 @@ TEST(batches_that_close_by_time) {
     for (const std::uint64_t microseconds : {1u, 50u, 1000000u}) {
         JoinSpec spec = local_join(Strategy::subwindows, IndexKind::bi_sort, 2000, 2000);
         spec.batch_us = microseconds;
-        compare(spec, make_input(Shape::uniform, 12000, 0, 2), 4000, 3, Level::portable);
+        compare_local(spec, make_input(Shape::uniform, 12000, 0, 2), 4000, 3, Level::portable);
     }
 }
 

@@ -42,7 +42,11 @@ STRATEGIES = {
         Parameter("blocking_merge", 0, 0, 1, "1: all workers wait while the index is merged"),
     ),
     "round-robin": (),
-    "subwindows": (),
+    "subwindows": (
+        Parameter("count", 8, 2, 1024, "subwindows of a window; at least two for each worker are made"),
+        Parameter("batch", 4096, 32, 2**20, "arrivals that close a batch"),
+        Parameter("batch_us", 0, 0, 10**9, "microseconds that close a batch; 0: arrivals alone close it"),
+    ),
 }
 
 _FORM = re.compile(r"([a-z-]+)\s*(?:\((.*)\))?", re.DOTALL)

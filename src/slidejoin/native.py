@@ -66,6 +66,9 @@ def native_join(
         strategy=strategy_name,
         task_size=int(numbers.get("task_size", 8)),
         blocking_merge=bool(numbers.get("blocking_merge", 0)),
+        subwindows=int(numbers.get("count", 8)),
+        batch=int(numbers.get("batch", 4096)),
+        batch_us=int(numbers.get("batch_us", 0)),
         **window,
     )
 
