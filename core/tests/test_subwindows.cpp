@@ -1,10 +1,12 @@
 // The chain of subwindows, with a subwindow that records its calls.
 #include "../target.hpp"
+#include "../workers.hpp"
 #include "testing.hpp"
 
 SLIDEJOIN_TARGET_BEGIN
 
 #include "../index/subwindows.hpp"
+#include "../join/subwindow_workers.hpp"
 #include "index_cases.hpp"
 
 using namespace slidejoin::SLIDEJOIN_TARGET;
@@ -219,5 +221,31 @@ TEST(subwindows_of_a_sliding_window_are_as_many_as_asked_for) {
         count_all(index, {4 * kWindow, kWindow});
         CHECK(note.probed >= length - 1 && note.probed <= length + 1);
     }
+}
+
+TEST(a_subwindow_is_begun_when_told) {
+    Noting<std::uint32_t> index(IndexOptions{});
+    note = {};
+    index.create(5, 100);
+    for (std::uint32_t i = 0; i < 40; ++i) index.insert(i, 5 + i);
+    index.create(60, 10);
+    for (std::uint32_t i = 0; i < 10; ++i) index.insert(i, 60 + i);
+    CHECK_EQUAL(note.made, std::size_t{2});
+    CHECK_EQUAL(note.sealed, std::size_t{1});
+    index.check(5, 70);
+}
+
+TEST(a_batch_is_closed_by_count_or_by_time) {
+    BatchTrigger by_count(500, 0);
+    by_count.note(100, 1'000'000);
+    CHECK_EQUAL(by_count.size(), std::size_t{500});
+    BatchTrigger trigger(5000, 1'000'000);
+    CHECK_EQUAL(trigger.size(), std::size_t{5000});  // no batch has been timed
+    trigger.note(5000, 2'000'000);                   // took twice the time
+    CHECK_EQUAL(trigger.size(), std::size_t{2500});
+    trigger.note(2500, 10'000);
+    CHECK_EQUAL(trigger.size(), std::size_t{5000});
+    trigger.note(10, 1'000'000'000);
+    CHECK_EQUAL(trigger.size(), kGroup);
 }
 SLIDEJOIN_TARGET_END
