@@ -366,6 +366,7 @@ class SharedIndexPair final : public IndexPairOf<Key, SharedTree<Key>, SharedInd
                 SLIDEJOIN_YIELD(before results count as propagated);
                 propagated_.value.store(number + 1, std::memory_order_release);
             }
+            SLIDEJOIN_YIELD(inside the lock of propagation);
             propagating_.value.store(false);
         }
     }

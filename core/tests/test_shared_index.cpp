@@ -157,6 +157,16 @@ TEST(shared_index_gives_memory_back) {
     CHECK(each <= 80);
 }
 
+// Queues so short that a result that is left behind is not picked up by a later one.
+TEST(shared_index_leaves_no_result_behind) {
+    const Disturbed disturbed(3);
+    Case given;
+    given.shape = Shape::equal;
+    given.window[0] = given.window[1] = 5;
+    Comparison<std::uint32_t> comparison(given, merging(1.0, 1, 4), {3, 1, false});
+    for (std::size_t round = 0; round < 600; ++round) comparison.join(2 + round % 3, 3);
+}
+
 TEST(shared_index_under_stress) { stress(is_long() ? 10'000'000 : 60'000 / kShort, is_long() ? 2 : 1); }
 
 // Workers come and go while a queue is joined; only the first one stays.

@@ -100,8 +100,10 @@ TEST(a_pool_that_a_fork_copied_starts_its_own_threads) {
 
 #if defined(SLIDEJOIN_STRESS)
 constexpr std::size_t kArrivals = 5000;
+constexpr std::size_t kSharedArrivals = 800;  // every lock of a shared index is a point to wait at
 #else
 constexpr std::size_t kArrivals = 12000;
+constexpr std::size_t kSharedArrivals = 8000;
 #endif
 
 static JoinSpec shared_join(std::uint64_t left, std::uint64_t right) {
@@ -131,11 +133,6 @@ TEST(workers_share_every_index) {
 }
 
 TEST(workers_share_one_index) {
-#if defined(SLIDEJOIN_STRESS)  // every lock is a point to wait at
-    constexpr std::size_t kCount = 800;
-#else
-    constexpr std::size_t kCount = 8000;
-#endif
     for (const Level level : kLevels) {
         if (!supported(level)) continue;
         for (const Shape shape : kShapes)
@@ -143,23 +140,24 @@ TEST(workers_share_one_index) {
                 JoinSpec spec = shared_join(1000, 300);
                 spec.blocking_merge = workers == 2 && shape != Shape::uniform;
                 spec.task_size = shape == Shape::few ? 1 : 8;
-                compare(spec, make_input(shape, kCount, workers == 8 ? 40 : 0, workers), 350, workers, level);
+                compare(spec, make_input(shape, kSharedArrivals, workers == 8 ? 40 : 0, workers), 350,
+                        workers, level);
             }
     }
 }
 
 TEST(workers_come_and_go) {
-    for (const Shape shape : {Shape::uniform, Shape::drifting})
-        for (const JoinSpec& spec : {band_join(IndexKind::bucket_tree, 3000, 2000), shared_join(3000, 2000)})
-            compare(spec,
-                    make_input(shape, spec.strategy == Strategy::shared_index ? kArrivals / 2 : 2 * kArrivals,
-                               0, 9),
-                    1000, 8, Level::portable, true);
+    for (const Shape shape : {Shape::uniform, Shape::drifting}) {
+        compare(band_join(IndexKind::bucket_tree, 3000, 2000), make_input(shape, 2 * kArrivals, 0, 9), 1000,
+                8, Level::portable, true);
+        compare(shared_join(3000, 2000), make_input(shape, 2 * kSharedArrivals, 0, 9), 400, 8,
+                Level::portable, true);
+    }
 }
 
 TEST(workers_share_joins_of_all_kinds) {
-    const Input input = make_input(Shape::uniform, kArrivals, 30, 3);
-    const auto compare_all = [&](const auto& join_with, std::uint32_t workers) {
+    const auto compare_all = [&](std::size_t arrivals, std::uint32_t workers, const auto& join_with) {
+        const Input input = make_input(Shape::uniform, arrivals, 30, 3);
         JoinSpec spec = join_with(1200);
         spec.self_join = true;
         compare(spec, input, 1024, workers, Level::portable);
@@ -187,8 +185,8 @@ TEST(workers_share_joins_of_all_kinds) {
         compare(spec, input, 1024, workers, Level::portable);
     };
     for (const std::uint32_t workers : {2u, 5u}) {
-        compare_all([](std::uint64_t rows) { return band_join(IndexKind::bucket_tree, rows, rows); },
-                    workers);
-        compare_all([](std::uint64_t rows) { return shared_join(rows, rows); }, workers);
+        compare_all(kArrivals, workers,
+                    [](std::uint64_t rows) { return band_join(IndexKind::bucket_tree, rows, rows); });
+        compare_all(kSharedArrivals, workers, [](std::uint64_t rows) { return shared_join(rows, rows); });
     }
 }
