@@ -3,8 +3,6 @@
 // not equally hard. What is computed does not depend on who does it. Some 5 us a run.
 #pragma once
 
-#include <mutex>
-
 #include "workers.hpp"
 
 namespace slidejoin {
@@ -37,6 +35,8 @@ class Crew {
     void want(std::size_t workers) { wanted_.store(std::max<std::size_t>(workers, 1)); }
     std::size_t wanted() const { return wanted_.load(); }
 
+    const std::shared_ptr<Workers>& pool() const { return pool_; }
+
     // How many parts to cut `size` numbers into, if each is worth a worker's start from `least` on.
     std::size_t parts_of(std::size_t size, std::size_t least) const {
         const std::size_t workers = wanted();
@@ -49,9 +49,9 @@ class Crew {
     void run(std::size_t size, std::size_t parts, const Work& work) {
         if (parts == 1) return work(0, Slice(size, 0, 1));
         SharedParts shared(size, parts);
-        const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+        const std::unique_lock<std::mutex> turn(pool_->turn(), std::try_to_lock);
         const auto share = [&](std::size_t) { shared.each(work); };
-        if (turn) pool_.run(prepare(std::min(wanted(), parts)), share);
+        if (turn) pool_->run(prepare(std::min(wanted(), parts)), share);
         else share(0);
     }
 
@@ -59,7 +59,7 @@ class Crew {
     // Without memory for more threads, those that there are do the work.
     std::size_t prepare(std::size_t workers) {
         try {
-            return pool_.prepare(workers);
+            return pool_->prepare(workers);
         } catch (const std::bad_alloc&) {
             return 1;
         }
@@ -68,8 +68,7 @@ class Crew {
     static constexpr std::size_t kPartsEach = 4;
 
     std::atomic<std::size_t> wanted_{1};
-    std::mutex turn_;
-    Workers pool_;
+    std::shared_ptr<Workers> pool_ = std::make_shared<Workers>();
 };
 
 }  // namespace slidejoin

@@ -13,6 +13,8 @@
 
 namespace slidejoin {
 
+class Workers;
+
 enum class Level { portable = 0, avx2 = 1, avx512 = 2 };
 inline constexpr Level kLevels[] = {Level::portable, Level::avx2, Level::avx512};
 
@@ -81,12 +83,13 @@ struct JoinSpec {
     std::uint32_t group =
         16;  // arrivals inserted together before they probe: 1, 2..kGroup, or a sorted batch
     Strategy strategy = Strategy::automatic;
-    std::uint32_t workers = 1;     // threads, the caller's among them
-    std::uint32_t task_size = 8;   // shared index: arrivals that a worker takes at a time
-    bool blocking_merge = false;   // shared index: all wait for a merge
-    std::uint32_t subwindows = 8;  // subwindows: of a window, at least two for each worker
-    std::uint32_t batch = 4096;    // subwindows: arrivals of a batch, at most
-    std::uint64_t batch_us = 0;    // subwindows: microseconds of a batch, at most; 0: any
+    std::shared_ptr<Workers> pool;  // the threads of the join, or null if it has its own
+    std::uint32_t workers = 1;      // threads, the caller's among them
+    std::uint32_t task_size = 8;    // shared index: arrivals that a worker takes at a time
+    bool blocking_merge = false;    // shared index: all wait for a merge
+    std::uint32_t subwindows = 8;   // subwindows: of a window, at least two for each worker
+    std::uint32_t batch = 4096;     // subwindows: arrivals of a batch, at most
+    std::uint64_t batch_us = 0;     // subwindows: microseconds of a batch, at most; 0: any
 };
 
 inline bool is_compound(const JoinSpec& spec) { return spec.indexed.equalities > 0; }

@@ -14,6 +14,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -138,6 +139,9 @@ class Workers {
     Workers(const Workers&) = delete;
     Workers& operator=(const Workers&) = delete;
     ~Workers() { stop(); }
+
+    // Held by the one that runs something, where there may be others.
+    std::mutex& turn() { return turn_; }
 
     // Starts threads that are missing. Returns how many can work together: fewer than wanted where the system
     // has no more threads.
@@ -288,6 +292,7 @@ class Workers {
     void abandon() { static_cast<void>(state_.release()); }
 
     std::unique_ptr<State> state_;
+    std::mutex turn_;
 };
 
 }  // namespace slidejoin

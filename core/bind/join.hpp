@@ -11,6 +11,7 @@
 #include <concepts>
 #include <optional>
 
+#include "../crew.hpp"
 #include "arguments.hpp"
 #include "outcome.hpp"
 
@@ -26,7 +27,8 @@ class NativeJoin {
                const std::string& banded, nb::object outcome, bool hashed,
                const std::vector<std::tuple<std::string, double>>& options, std::uint32_t workers,
                const std::string& strategy, std::uint32_t task_size, bool blocking_merge,
-               std::uint32_t subwindows, std::uint32_t batch, std::uint64_t batch_us)
+               std::uint32_t subwindows, std::uint32_t batch, std::uint64_t batch_us,
+               const std::shared_ptr<Crew>& crew)
         : timed_(window != "rows"), self_join_(self_join), hashed_(hashed), outcome_owner_(outcome) {
         JoinSpec spec = spec_of(on, equalities, banded, keys_);
         if (!outcome.is_none()) outcome_ = &nb::cast<NativeOutcome*>(outcome)->outcome();
@@ -50,6 +52,7 @@ class NativeJoin {
         spec.sorted = sorted;
         spec.group = group;
         spec.workers = workers;
+        if (crew) spec.pool = crew->pool();
         spec.strategy = find(kStrategies, strategy).strategy;
         spec.task_size = task_size;
         spec.blocking_merge = blocking_merge;

@@ -22,12 +22,13 @@ enum Phase { kAdmit, kProbe, kWrite, kPhases };
 template <class Key>
 class Lanes {
   public:
-    explicit Lanes(const JoinSpec& spec) : spec_(spec) {
+    explicit Lanes(const JoinSpec& spec)
+        : spec_(spec), pool_(spec.pool ? spec.pool : std::make_shared<Workers>()) {
         lanes_.push_back(std::make_unique<Lane<Key>>(spec_));
     }
 
     Lane<Key>& operator[](std::size_t i) { return *lanes_[i]; }
-    Workers& pool() { return pool_; }
+    Workers& pool() { return *pool_; }
     Deal& deal(std::size_t phase) { return deals_[phase]; }
 
     // From now on so many workers; may be called by any thread.
@@ -38,8 +39,8 @@ class Lanes {
     // Makes threads for a group of so many arrivals. Returns how many workers share it.
     std::size_t prepare(std::size_t arrivals) {
         const std::size_t wanted = wanted_.load(std::memory_order_relaxed);
-        if (wanted <= 1 || arrivals < 2 * kShare) return 1;
-        return pool_.prepare(std::min(wanted, arrivals / kShare));
+        if (wanted <= 1 || arrivals < 2 * kShare || !free_) return 1;
+        return pool_->prepare(std::min(wanted, arrivals / kShare));
     }
 
     // Makes a lane for each slice that workers share so many arrivals in. Returns their number.
@@ -57,9 +58,13 @@ class Lanes {
         }
     }
 
-    // The next batch begins.
-    void start() {
+    // The next batch begins. The threads are the join's as long as what is returned lives, unless another
+    // caller has them.
+    [[nodiscard]] std::unique_lock<std::mutex> start() {
         for (const auto& lane : lanes_) lane->reader.start();
+        std::unique_lock<std::mutex> turn(pool_->turn(), std::try_to_lock);
+        free_ = turn.owns_lock();
+        return turn;
     }
 
     // Frees what a group needs.
@@ -80,7 +85,8 @@ class Lanes {
 
     const JoinSpec& spec_;
     std::vector<std::unique_ptr<Lane<Key>>> lanes_;
-    Workers pool_;
+    std::shared_ptr<Workers> pool_;
+    bool free_ = false;  // whether the threads are the join's
     Deal deals_[kPhases];
     std::atomic<std::uint32_t> wanted_{1};
 };

@@ -160,7 +160,7 @@ class SerialJoin final : public Engine {
         broken_ = true;  // until the batch is done: memory may run out in the middle of it
         admission_.late().clear();
         finals_.clear();
-        lanes_.start();
+        const auto turn = lanes_.start();
         if (has_locals()) locals().deal_to(lanes_.wanted().load(std::memory_order_relaxed));
         std::uint64_t found = 0;
         used_ = 0;

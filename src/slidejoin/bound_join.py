@@ -49,11 +49,11 @@ class BoundJoin:
         The join and the types of its columns.
     outcome : NativeOutcome
         What its join type makes of matches; goes on from one engine to the next.
-    workers : int
+    crew : NativeCrew
         Threads that share the work of a batch.
     """
 
-    def __init__(self, bound: BoundSpec, outcome: _core.NativeOutcome, workers: int = 1) -> None:
+    def __init__(self, bound: BoundSpec, outcome: _core.NativeOutcome, crew: _core.NativeCrew) -> None:
         self.bound = bound
         self.plan: Plan = plan(bound)
         self._readable: dict[int, tuple[RowStore, list[tuple[int, int]]]] = {}  # by side
@@ -72,7 +72,8 @@ class BoundJoin:
             banded=self.plan.banded,
             outcome=outcome,
             hashed=bool(self.hashed),
-            workers=workers,
+            workers=crew.workers,
+            crew=crew,
         )
 
     def read(self, sides: Sides, tables: dict[int, pa.Table], parts: Parts | None = None) -> Columns:

@@ -42,7 +42,6 @@ class LiveJoin:
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
         self._only = spec.join_type.only
-        self.workers = spec.workers
         self.crew = _core.NativeCrew(spec.workers)
         self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if self._only is None else self._only)
         self._output: pa.Schema | None = None
@@ -346,7 +345,7 @@ class LiveJoin:
         bound = self._bound(left, right, unit)
         if self.engine is not None and bound == self.engine.bound:
             return self.engine
-        engine = BoundJoin(bound, self.outcome, self.workers)
+        engine = BoundJoin(bound, self.outcome, self.crew)
         if self.engine is not None:
             ticks = 1 if bound.time is None or present is None else bound.time.ticks_in(present)
             unseen = [self.unseen(side, *positions) for side, positions in enumerate(self.positions)]

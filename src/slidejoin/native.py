@@ -27,6 +27,7 @@ def native_join(
     outcome: _core.NativeOutcome | None = None,
     hashed: bool = False,
     workers: int = 1,
+    crew: _core.NativeCrew | None = None,
     strategy: str = "auto",
 ) -> _core.NativeJoin:
     """Make a join of the core on the current instruction set.
@@ -45,8 +46,8 @@ def native_join(
     outcome, hashed
         What a join type makes of the matches; whether some keys are hashes, so that matches are candidates
         until their values are compared.
-    workers, strategy
-        Threads, and how they share the work.
+    workers, crew, strategy
+        Threads, whose they are (by default its own), and how they share the work.
     """
     name, options = parse_index(index)
     strategy_name, numbers = parse_strategy(strategy)
@@ -63,6 +64,7 @@ def native_join(
         outcome=outcome,
         hashed=hashed,
         workers=workers,
+        crew=crew,
         strategy=strategy_name,
         task_size=int(numbers.get("task_size", 8)),
         blocking_merge=bool(numbers.get("blocking_merge", 0)),

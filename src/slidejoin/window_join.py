@@ -201,14 +201,14 @@ class WindowJoin(SavedJoin):
     @property
     def workers(self) -> int:
         """Threads that share the work of a push. Can be set while another thread is in a push."""
-        return self._live.workers
+        return self._live.crew.workers
 
     @workers.setter
     def workers(self, workers: int) -> None:
         live = self._live
-        live.workers = live.crew.workers = check_workers(workers)
+        live.crew.workers = check_workers(workers)
         if live.engine is not None:
-            live.engine.native.set_workers(live.workers)
+            live.engine.native.set_workers(live.crew.workers)
 
     def explain(self) -> Explanation:
         """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
@@ -345,7 +345,7 @@ class WindowJoin(SavedJoin):
             engine.native.index() if engine else None,
             self._live.ended,
             waiting,
-            (self._live.workers, engine.native.strategy()) if engine else None,
+            (self._live.crew.workers, engine.native.strategy()) if engine else None,
         )
 
     def _close(self) -> None:
