@@ -94,6 +94,7 @@ class LocalIndexes : public IndexPair<Key> {
         group.entries[side] = entries;
         group.by_key[side] = by_key;
         group.entry_count[side] = count;
+        if (count && !holds(side)) expired_[side] = entries[0].value;  // no tuple came before
         insert_all(group);
     }
 
@@ -149,6 +150,12 @@ class LocalIndexes : public IndexPair<Key> {
         std::uint32_t last[2];  // the last position that it was told to insert
         Buffer<Entry<Key>> entries, by_key;  // its share of a group
     };
+
+    // Whether a tuple of a side may be held.
+    bool holds(int side) const {
+        return std::any_of(locals_.begin(), locals_.end(),
+                           [side](const Local& local) { return local.holds[side]; });
+    }
 
     template <class Matches>
     void run(const Group<Key>& group, Matches& matches) {

@@ -152,8 +152,9 @@ class LocalJoin {
     void prepare(std::size_t locals) {
         lanes_.reserve(std::max<std::size_t>(locals, 2));
         while (answers_.size() < locals) {
+            auto ranges = std::make_unique<MatchRanges>(self_join_);
             answers_.emplace_back();
-            answers_.back().ranges = std::make_unique<MatchRanges>(self_join_);
+            answers_.back().ranges = std::move(ranges);
         }
     }
 

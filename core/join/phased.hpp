@@ -16,7 +16,7 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
-enum Phase { kAdmit, kProbe, kWrite, kPhases };
+enum GroupPhase { kAdmit, kProbe, kWrite, kPhases };
 
 // The lanes of a join, and the threads that work in them.
 template <class Key>

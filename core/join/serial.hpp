@@ -157,11 +157,11 @@ class SerialJoin final : public Engine {
     std::uint64_t join(const Batch& batch, bool listed, Find find) {
         if (broken_) throw BrokenJoin();
         validate(batch, spec_, window_);
+        if (has_locals()) locals().deal_to(lanes_.wanted().load(std::memory_order_relaxed));
         broken_ = true;  // until the batch is done: memory may run out in the middle of it
         admission_.late().clear();
         finals_.clear();
         const auto turn = lanes_.start();
-        if (has_locals()) locals().deal_to(lanes_.wanted().load(std::memory_order_relaxed));
         std::uint64_t found = 0;
         used_ = 0;
         for (std::size_t start = 0; start < batch.size;) {

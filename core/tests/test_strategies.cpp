@@ -11,6 +11,12 @@ using namespace slidejoin;
 
 namespace {
 
+#if defined(SLIDEJOIN_STRESS)
+constexpr std::size_t kRows = 2000;
+#else
+constexpr std::size_t kRows = 6000;
+#endif
+
 constexpr Strategy kLocal[] = {Strategy::round_robin, Strategy::subwindows};
 
 // So much of an input is used: SLIDEJOIN_TESTS=long takes more, a program with random delays less.
@@ -47,8 +53,8 @@ TEST(local_indexes_give_the_pairs_of_one_thread) {
     for (const Strategy strategy : kLocal)
         for (const Shape shape : kAllShapes)
             for (const std::uint32_t workers : {1u, 2u, 3u, 8u}) {
-                const Input input = make_input(shape, 6000, workers == 3 ? 100 : 0, workers);
-                compare_local(local_join(strategy, IndexKind::b_tree, 900, 400), input, 1500, workers,
+                const Input input = make_input(shape, kRows, workers == 3 ? 100 : 0, workers);
+                compare_local(local_join(strategy, IndexKind::b_tree, 900, 400), input, kRows / 4, workers,
                               Level::portable);
             }
 }
@@ -99,10 +105,10 @@ TEST(local_indexes_while_workers_come_and_go) {
 }
 
 TEST(local_indexes_in_joins_of_all_kinds) {
-    const Input input = make_input(Shape::uniform, 6000, 30, 3);
+    const Input input = make_input(Shape::uniform, kRows, 30, 3);
     for (const Strategy strategy : kLocal)
         for (const std::uint32_t workers : {2u, 5u})
-            for (const std::size_t step : {std::size_t{60}, std::size_t{2500}}) {
+            for (const std::size_t step : {std::size_t{60}, kRows / 2}) {
                 const JoinSpec plain = local_join(strategy, IndexKind::b_tree, 700, 700);
                 JoinSpec spec = plain;
                 spec.self_join = true;
@@ -221,10 +227,10 @@ void compare_ranges(JoinSpec spec, const Input& input, std::size_t step, std::ui
 }  // namespace
 
 TEST(workers_report_parts_of_runs) {
-    const Input input = make_input(Shape::few, 5000, 0, 12);
+    const Input input = make_input(Shape::few, kRows * 5 / 6, 0, 12);
     for (const Strategy strategy : kLocal)
         for (const IndexKind index : {IndexKind::bi_sort, IndexKind::b_tree})
-            for (const std::size_t step : {std::size_t{40}, std::size_t{2000}}) {
+            for (const std::size_t step : {std::size_t{40}, kRows / 3}) {
                 JoinSpec spec = local_join(strategy, index, 500, 400);
                 compare_ranges(spec, input, step, 4);
                 spec.self_join = true;

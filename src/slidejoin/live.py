@@ -231,6 +231,8 @@ class LiveJoin:
     def _follow(self, step: Step) -> None:
         """Store the rows of a step that happened, and owe its results. Can be repeated until then."""
         native = step.engine.native
+        if self.engine is not step.engine:
+            native.set_workers(self.crew.workers)  # which may have changed since the engine was made
         self.engine = step.engine
         left, right, late_rows, candidates, positions = native.record
         late = self.waiting.late

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from slidejoin import window as windows
 from slidejoin.errors import SpecError, suggestion
-from slidejoin.index import check_index, parse_strategy
+from slidejoin.index import check_index, parse_index, parse_strategy
 from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
 from slidejoin.predicate import Predicate, example
 from slidejoin.window import Window, is_whole, rows
@@ -225,7 +225,8 @@ def numeric_spec(
     if self_join:
         _check_self_join(checked)
     low, high = check_bounds(lower, upper, dtype)
-    parse_strategy(strategy)
+    if parse_strategy(strategy)[0] == "shared-index" and parse_index(index)[0] != "pim-tree":
+        raise SpecError(f"strategy={strategy!r} shares a pim-tree, not index={index!r}; add index='pim-tree'")
     return NumericSpec(
         window=checked,
         lower=low,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.errors import SpecError
 
 SIZES = (1, 5, 300, 2500)
 
@@ -36,7 +37,12 @@ def test_the_pairs_of_one_thread(seed, window, key, workers, strategy, self_join
     several.check()
 
 
-@pytest.mark.parametrize(("index", "used"), [("pim-tree", "shared-index"), ("b-tree", "phases")])
-def test_the_strategy_in_use(index, used):
-    join = sj.NumericJoin(10, 0, 0, index=index, workers=2, strategy="shared-index")
-    assert join.strategy == used
+def test_the_strategy_in_use():
+    join = sj.NumericJoin(10, 0, 0, index="pim-tree", workers=2, strategy="shared-index")
+    assert join.strategy == "shared-index"
+
+
+@pytest.mark.parametrize("index", ["auto", "b-tree"])
+def test_another_index_is_refused(index):
+    with pytest.raises(SpecError, match=r"shares a pim-tree, not index='.*'; add index='pim-tree'"):
+        sj.NumericJoin(10, 0, 0, index=index, workers=2, strategy="shared-index")

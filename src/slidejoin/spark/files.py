@@ -177,7 +177,7 @@ class RemoteFolder:
                 os.mkdir(top, 0o700)
             os.makedirs(self._cache, mode=0o700, exist_ok=True)
             _make_room(self._cache, data.size)
-            cached.write({name: data}, sync=False)
+            cached.write({name: data})  # synced: a torn file would be taken for damaged state
         return data
 
     def _fetched(self, name: str) -> pa.Buffer:
