@@ -12,9 +12,9 @@ using namespace slidejoin;
 namespace {
 
 #if defined(SLIDEJOIN_STRESS)
-constexpr std::size_t kRows = 2000;
+constexpr std::size_t kRows = 1500;
 #else
-constexpr std::size_t kRows = 6000;
+constexpr std::size_t kRows = 3000;
 #endif
 
 constexpr Strategy kLocal[] = {Strategy::round_robin, Strategy::subwindows};

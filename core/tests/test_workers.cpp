@@ -99,10 +99,10 @@ TEST(a_pool_that_a_fork_copied_starts_its_own_threads) {
 #endif
 
 #if defined(SLIDEJOIN_STRESS)
-constexpr std::size_t kArrivals = 5000;
+constexpr std::size_t kArrivals = 4000;
 constexpr std::size_t kSharedArrivals = 800;  // every lock of a shared index is a point to wait at
 #else
-constexpr std::size_t kArrivals = 12000;
+constexpr std::size_t kArrivals = 6000;
 constexpr std::size_t kSharedArrivals = 8000;
 #endif
 

@@ -60,7 +60,7 @@ def keys_of(shape, rng, n):
     st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 8)), min_size=2, max_size=5),
     st.integers(0, 999),
 )
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 6)
 def test_threads_equal_one_thread(shape, strategy, index, window, self_join, pushes, seed):
     rng = np.random.default_rng(seed)
     rows = sum(size for size, _ in pushes)
