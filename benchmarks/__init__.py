@@ -83,7 +83,7 @@ BENCHMARKS = {
         Benchmark(
             "spark",
             "the join on Spark against another checkout, the work-around and an empty task; two cores, "
-            "15 minutes",
+            "25 minutes",
             _spark,
         ),
     )

@@ -1,15 +1,13 @@
 // Several workers share a group of arrivals in phases, with a meeting of all between two of them:
 //
-//   admit    the keys of a slice of the arrivals, and the places of its tuples; what they insert and probe
-//   for
-//            is sorted
+//   admit    the keys and places of the tuples of a slice; what they insert and probe for is sorted
 //   insert   the entries of one side, or of a range of keys of it where the index can be divided
 //   probe    what a slice probes for, with the visible ranges as filter: no index changes meanwhile
 //   write    the pairs of a slice, behind those of the slices before
 //
 // Slices are contiguous, so the pairs come in the order of arrival, as those of one thread, with no copy in
 // between. No lock is held: between two meetings, no two workers use what one of them changes. Cost: 1-2 us
-// for each of the five meetings.
+// for each of the four meetings.
 #pragma once
 
 #include "lane.hpp"

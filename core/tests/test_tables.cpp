@@ -130,10 +130,11 @@ TEST(more_pairs_than_the_limit_are_refused) {
 }
 
 TEST(an_error_of_a_worker_is_thrown_when_all_have_ended) {
+    Workers pool;
     std::vector<int> ran(4);
     bool thrown = false;
     try {
-        run_workers(4, [&](std::size_t worker) {
+        pool.run(pool.prepare(4), [&](std::size_t worker) {
             ran[worker] = 1;
             if (worker == 2) throw std::runtime_error("worker 2");
         });
