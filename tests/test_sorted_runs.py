@@ -16,8 +16,8 @@ from window_cases import KINDS, ONE_HASH, Condition, Row, Spec, expected, script
 import slidejoin as sj
 from slidejoin import _core, isa, reference
 from slidejoin.errors import SpecError
+from slidejoin.indexed import plan
 from slidejoin.keys import bind
-from slidejoin.plan import plan
 from slidejoin.sorted_runs import Run, RunKernel
 from slidejoin.spec import join_spec
 

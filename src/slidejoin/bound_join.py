@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from slidejoin import _core
 from slidejoin.column_store import Keeper
 from slidejoin.errors import OrderError, StateError
+from slidejoin.indexed import Plan, plan
 from slidejoin.keys import BoundKey, BoundSpec, BoundTime
 from slidejoin.keys.extract import SIDES
 from slidejoin.native import native_join, native_state, read_state
-from slidejoin.plan import Plan, plan
 from slidejoin.result import RowStore
 
 BOTH = 2  # for advance

@@ -13,10 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SpecError
+from slidejoin.indexed import Plan
 from slidejoin.keys import BoundKey, BoundTime
 from slidejoin.keys.extract import Mask
 from slidejoin.native import native_runs
-from slidejoin.plan import Plan
 
 Column: TypeAlias = tuple[NDArray[Any], Mask]
 
@@ -60,7 +60,7 @@ class RunKernel:
     >>> import pyarrow as pa
     >>> import slidejoin as sj
     >>> from slidejoin.keys import bind
-    >>> from slidejoin.plan import plan
+    >>> from slidejoin.indexed import plan
     >>> from slidejoin.spec import join_spec
     >>> tables = pa.table({"x": [20, 10, None]}), pa.table({"x": [11, 40, 9]})
     >>> spec = join_spec(sj.band("x", within=1), sj.rows(1))

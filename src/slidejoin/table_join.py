@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from slidejoin import _core
 from slidejoin.errors import CapacityError, SpecError
+from slidejoin.indexed import Plan, plan
 from slidejoin.join_type import How, JoinType
 from slidejoin.keys import COMPARISONS, BoundKey, bind
 from slidejoin.native import Ranges, native_pairs
-from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
 from slidejoin.result import RowStore, matched_rows, output_schema
 from slidejoin.source import Side, plain_text

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from slidejoin.bound_join import BOTH, Sides
 from slidejoin.errors import SpecError, UsageError
+from slidejoin.explain import Explanation, explain
 from slidejoin.join_type import How
 from slidejoin.keys.extract import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.log import SLOW
 from slidejoin.order import SourceInfo
 from slidejoin.physical_streams import PhysicalStreams, Source
-from slidejoin.plan import Explanation, explain
 from slidejoin.predicate import Predicate
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter

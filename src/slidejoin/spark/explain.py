@@ -4,8 +4,8 @@ import os
 
 from pyspark.sql import DataFrame
 
+from slidejoin.explain import Explanation
 from slidejoin.join_type import JOIN_TYPES, How
-from slidejoin.plan import Explanation
 from slidejoin.predicate import Predicate
 from slidejoin.spark import batch
 from slidejoin.spark.prepare import Prepared, prepare

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from slidejoin.errors import SpecError, StateError
+from slidejoin.indexed import Plan, plan
 from slidejoin.join_type import JOIN_TYPES, JoinType
 from slidejoin.keys import BoundSpec, BoundTime, bind
-from slidejoin.plan import Plan, plan
 from slidejoin.predicate import Predicate
 from slidejoin.result import output_schema
 from slidejoin.sorted_runs import RunKernel
