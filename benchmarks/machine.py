@@ -11,6 +11,7 @@ import numpy as np
 import slidejoin
 from benchmarks.peer import ROOT
 from slidejoin import isa
+from slidejoin.cores import usable_cores
 
 
 def describe(compiler: str | None) -> dict[str, Any]:
@@ -55,13 +56,6 @@ def cpu_model() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def smt_siblings(root: Path = Path("/sys/devices/system/cpu")) -> list[str] | None:

@@ -18,6 +18,7 @@ from benchmarks.measure import MIN_ROUNDS, alternate, rates, ratios
 from benchmarks.report import Report, Result, Target, measured
 from benchmarks.worker_race import Entrant, race
 from benchmarks.workload import Gaussian, Workload, power
+from slidejoin.cores import usable_cores
 from slidejoin.errors import UsageError
 from slidejoin.predicate import band
 from slidejoin.window import rows
@@ -95,7 +96,7 @@ def run(quick: bool, say: Say) -> Report:
 def number_of_workers() -> int:
     """The cores that this process may use, or what the variable says."""
     given = os.environ.get(WORKERS)
-    workers = machine.usable_cores() if given is None else int(given) if given.isdecimal() else 0
+    workers = usable_cores() if given is None else int(given) if given.isdecimal() else 0
     if workers < 2:
         found = "this process may use one core" if given is None else f"{WORKERS}={given!r}"
         raise UsageError(f"{found}; expected two or more workers: set {WORKERS}=2")

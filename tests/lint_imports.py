@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
-    {"atomic_file", "errors", "log", "stats", "_core", "reference"},
+    {"atomic_file", "cores", "errors", "log", "stats", "_core", "reference"},
     {"isa", "join_type", "window"},
     {"index"},
     {"native", "predicate"},
@@ -31,7 +31,7 @@ LAYERS = [
     {"cli"},
     {"__main__"},
 ]
-ALONE = {"atomic_file", "errors", "reference"}
+ALONE = {"atomic_file", "cores", "errors", "reference"}
 
 
 def imported(tree: ast.Module) -> set[str]:

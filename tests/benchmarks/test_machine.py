@@ -42,14 +42,6 @@ def test_cores_of_one_physical_core_are_named(tmp_path):
     assert machine.smt_siblings(tmp_path / "nowhere") is None
 
 
-def test_cores_that_the_process_may_not_use_do_not_count(monkeypatch):
-    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {1, 5, 6}, raising=False)
-    assert machine.usable_cores() == 3
-    monkeypatch.delattr(machine.os, "sched_getaffinity")
-    monkeypatch.setattr(machine.os, "cpu_count", lambda: 7)
-    assert machine.usable_cores() == 7
-
-
 def git(root, *words):
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run(["git", "-C", root, *identity, *words], check=True, capture_output=True)

@@ -6,7 +6,7 @@ import sys
 import pytest
 from benchmark_programs import check_lines
 
-from benchmarks import BENCHMARKS, machine, parallel, peer, propagation, two_tables, worker_race
+from benchmarks import BENCHMARKS, parallel, peer, propagation, two_tables, worker_race
 from benchmarks.report import Target
 from benchmarks.worker_race import Entrant, Finish
 from benchmarks.workload import Workload
@@ -58,7 +58,7 @@ def test_targets_go_by_the_number_of_workers(monkeypatch, workers, targets):
 
 def test_workers_are_the_usable_cores_unless_told(monkeypatch):
     monkeypatch.delenv(parallel.WORKERS, raising=False)
-    monkeypatch.setattr(machine, "usable_cores", lambda: 5)
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 5)
     assert parallel.number_of_workers() == 5
     monkeypatch.setenv(parallel.WORKERS, "3")
     assert parallel.number_of_workers() == 3
@@ -66,7 +66,7 @@ def test_workers_are_the_usable_cores_unless_told(monkeypatch):
 
 @pytest.mark.parametrize("given", [None, "1", "0", "many", "-2", ""])
 def test_too_few_workers_are_refused(monkeypatch, given):
-    monkeypatch.setattr(machine, "usable_cores", lambda: 1)
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 1)
     monkeypatch.delenv(parallel.WORKERS, raising=False)
     if given is not None:
         monkeypatch.setenv(parallel.WORKERS, given)

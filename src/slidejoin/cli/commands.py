@@ -1,21 +1,19 @@
 """The commands of ``slidejoin``: each checks its options, calls one function and prints."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Never
+from typing import Annotated
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 
 import slidejoin
+from slidejoin.cli.failure import fail, one_line
 from slidejoin.demo.embedded import job as embedded_demo
 from slidejoin.demo.embedded import streams
 from slidejoin.demo.spark import feed
 from slidejoin.demo.spark import job as spark_demo
-from slidejoin.errors import Error, SpecError
+from slidejoin.errors import SpecError
 from slidejoin.join_type import JOIN_TYPES
 from slidejoin.run.embedded import run as run_embedded
 from slidejoin.run.job import make_job
@@ -37,24 +35,10 @@ class Backend(StrEnum):
     spark = "spark"
 
 
-def _fail(message: str) -> Never:
-    Console(stderr=True).print(message, style="red", markup=False, soft_wrap=True)
-    raise typer.Exit(1)
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """End with a line that says what is wrong, if it is the input or the machine and not the program."""
-    try:
-        yield
-    except (Error, pa.ArrowException, OSError) as error:
-        _fail(str(error))
-
-
 def _only_for(engine: Backend, wanted: Backend, **given: object) -> None:
     for name, value in given.items():
         if value is not None and engine is not wanted:
-            _fail(f"--{name.replace('_', '-')} is for --engine {wanted}; leave it out or change the engine")
+            fail(f"--{name.replace('_', '-')} is for --engine {wanted}; leave it out or change the engine")
 
 
 def _print_version(wanted: bool) -> None:
@@ -104,9 +88,9 @@ def run(
         engine, Backend.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
     )
     if files_per_batch is not None and not stream:
-        _fail("--files-per-batch is for --stream; give both")
+        fail("--files-per-batch is for --stream; give both")
     console = Console()
-    with _one_line():
+    with one_line():
         pair = suffixes.split(",")
         if len(pair) != 2:
             raise SpecError(f"--suffixes {suffixes!r}; expected two texts with a comma between: ,_right")
@@ -171,11 +155,11 @@ def demo(
     sizes = {name: size for name, size in given.items() if size is not None}
     console = Console()
     summary: spark_demo.Summary | embedded_demo.Summary
-    with _one_line():
+    with one_line():
         if engine is Backend.spark:
             summary = spark_demo.run(feed.Setup(**sizes, seed=seed), console, output, partitions)
         else:
             summary = embedded_demo.run(streams.Setup(**sizes, seed=seed), console)
     summary.print(console)
     if summary.failure:
-        _fail(f"the result is WRONG: {summary.failure}")
+        fail(f"the result is WRONG: {summary.failure}")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.cores import usable_cores
 from slidejoin.errors import Error, raised_in
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def recommended() -> dict[str, str]:
 def _builder(name: str, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     defaults = {
         **recommended(),
         "spark.driver.bindAddress": "127.0.0.1",
