@@ -18,7 +18,7 @@ LAYERS = [
     {"native", "predicate"},
     {"spec"},
     {"arrays", "keys", "column_blocks", "column_store", "source", "ranges"},
-    {"numeric", "order", "indexed", "result"},
+    {"model", "numeric", "order", "indexed", "result"},
     {"bound_join", "explain", "sorted_runs", "table_join"},
     {"progress"},
     {"live"},

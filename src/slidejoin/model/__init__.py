@@ -1,0 +1,6 @@
+"""The performance of a join before it runs: throughput and latency from rates, windows and costs."""
+
+from slidejoin.model.join_model import JoinModel
+from slidejoin.model.table import ModelTable
+
+__all__ = ["JoinModel", "ModelTable"]
