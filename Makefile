@@ -116,7 +116,7 @@ format: setup
 	$(BIN)/clang-format -i $(NATIVE)
 
 # Into build/bench; `make bench BENCH=window RESULTS=benchmarks/results` replaces a figure that is kept.
-BENCH ?= foundation window streams indexes claims join bucket parallel spark
+BENCH ?= foundation window streams indexes claims join bucket parallel model spark
 RESULTS ?= build/bench
 bench: setup peers
 	@mkdir -p $(RESULTS)

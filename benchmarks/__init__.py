@@ -1,6 +1,6 @@
 """Benchmarks: every figure that slidejoin claims is the output of one of them.
 
-They need a checkout, and run as ``python -m benchmarks NAME [--quick] [--json FILE]``.
+They need a checkout, and run as ``python -m benchmarks NAME [--quick] [--json FILE] [--plot DIR]``.
 
 ``workload`` makes the streams, ``peer`` runs the native programs of ``benchmarks/peers``,
 ``measure`` alternates the contenders and takes medians, ``machine`` says where it ran, ``report``
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from benchmarks import bucket, foundation, index_claims, indexes, parallel, streams, two_tables, window
+from benchmarks import bucket, foundation, index_claims, indexes, model, parallel, streams, two_tables, window
 from benchmarks.report import Report
 from slidejoin.run.session import check_spark
 
@@ -79,6 +79,11 @@ BENCHMARKS = {
             "parallel",
             "several workers: every strategy against one, and what the papers say of theirs; all cores",
             parallel.run,
+        ),
+        Benchmark(
+            "model",
+            "the performance model against the running join; one core, 4 minutes",
+            model.run,
         ),
         Benchmark(
             "spark",

@@ -20,6 +20,9 @@ def main(
     name: Annotated[str | None, typer.Argument(help="Benchmark; without one they are listed.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run of seconds, not to be cited.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the results to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the figures, if it has any, to this folder.")
+    ] = None,
 ) -> None:
     """Run a benchmark."""
     console = Console()
@@ -41,6 +44,13 @@ def main(
     if json:
         report.write(json)
         console.print(f"written to {json}", markup=False)
+    try:
+        drawn = report.draw(plot) if plot else []
+    except Error as error:
+        _fail(str(error))
+        return
+    for path in drawn:
+        console.print(f"written to {path}", markup=False)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,20 @@ samples as a share of the median. A value that could not be measured is null and
 
 import json
 import operator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.measure import spread
+
+# What draws each figure into a file, by the name of the file.
+Figures: TypeAlias = Mapping[str, Callable[[Path], None]]
 
 
 @dataclass(frozen=True)
@@ -90,10 +94,20 @@ class Report:
     machine: dict[str, Any]
     parameters: dict[str, Any]
     results: list[Result]
+    figures: Figures = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the report as JSON text."""
-        return json.dumps(asdict(self), indent=1) + "\n"
+        """Return the report as JSON text, without its figures."""
+        facts = asdict(replace(self, figures={}))
+        del facts["figures"]
+        return json.dumps(facts, indent=1) + "\n"
+
+    def draw(self, folder: Path) -> list[Path]:
+        """Write the figures to a folder, and return their files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, draw in self.figures.items():
+            draw(folder / name)
+        return [folder / name for name in self.figures]
 
     def write(self, path: Path) -> None:
         """Write the JSON to a file, with the folders it needs."""

@@ -1,12 +1,14 @@
 """``python -m benchmarks``."""
 
 import json
+from dataclasses import replace
 
 import typer
 from typer.testing import CliRunner
 
 from benchmarks import BENCHMARKS
 from benchmarks.__main__ import main
+from benchmarks.report import Report
 from slidejoin import StateError
 
 app = typer.Typer()
@@ -50,3 +52,15 @@ def test_benchmark_whose_contenders_disagree_fails(monkeypatch):
     result = run("foundation")
     assert result.exit_code == 1
     assert "two contenders disagree" in result.output
+
+
+def test_command_draws_the_figures(tmp_path, monkeypatch):
+    def draw(path):
+        path.write_text("figure")
+
+    machine = {"cpu": "", "cores": 1, "instruction_set": "", "load_before": None, "load_after": None}
+    made = Report("model", True, machine, {}, [], {"one.svg": draw})
+    monkeypatch.setitem(BENCHMARKS, "model", replace(BENCHMARKS["model"], run=lambda *_: made))
+    result = run("model", "--plot", str(tmp_path / "new"))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "new" / "one.svg").read_text() == "figure"
