@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "atomic_file", "isa", "keys", "model.join_model", "model.overload", "model.rational",
+        "atomic_file", "isa", "keys", "model.join_model", "model.overload", "model.rates", "model.rational",
         "model.readiness", "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
         "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.arrivals",
         "spark.files", "spark.live", "spark.partition", "spark.spark_hash",

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 import slidejoin
+from slidejoin.cli import model
 from slidejoin.cli.failure import fail, one_line
 from slidejoin.demo.embedded import job as embedded_demo
 from slidejoin.demo.embedded import streams
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(model.app, name="model")
 
 
 class Backend(StrEnum):
