@@ -1,0 +1,75 @@
+"""Calibration with next to no time: its figures mean little, but each must be one."""
+
+import math
+
+import pytest
+
+from slidejoin.calibration import calibrate
+from slidejoin.calibration.indexes import EFFORTS
+from slidejoin.errors import SpecError
+from slidejoin.index import PARAMETERS
+from slidejoin.model import Costs
+from slidejoin.model.cost_file import to_json
+
+
+@pytest.fixture(scope="module")
+def measured():
+    told = []
+    costs = calibrate(seconds=0.1, progress=lambda what, share: told.append((what, share)))
+    return costs, told
+
+
+def test_every_index_is_measured(measured):
+    costs, _ = measured
+    assert costs.measured
+    assert costs.indexes == tuple(PARAMETERS)
+    for index in costs.indexes:
+        for listed in (True, False):
+            total = costs.arrival(index, window=2**20, matches=100, batch=1000, listed=listed).total
+            assert 0 < total < math.inf
+        assert costs.memory(index, 1000) > 0
+    assert costs.machine["cpu"]
+    assert costs.machine["instruction_set"]
+
+
+def test_progress_goes_from_nothing_to_all(measured):
+    _, told = measured
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert {name for name, _ in told} >= set(PARAMETERS)
+
+
+def test_it_says_how_sure_it_is(measured):
+    costs, _ = measured
+    assert set(costs.spread) == {"calls", "listing", "window_row", "speedups", "spark"}
+    assert all(0 <= spread < math.inf for spread in costs.spread.values())
+    assert all(0 < each.spread < math.inf for each in costs.index_costs.values())
+
+
+def test_larger_windows_and_more_matches_cost_no_less(measured):
+    costs, _ = measured
+    for index in costs.indexes:
+        for batch in (1, 100, 10_000):
+            totals = [
+                costs.arrival(index, window=2**log, matches=matches, batch=batch).total
+                for log, matches in [(6, 1), (9, 1), (14, 1), (14, 10), (14, 40), (20, 1000)]
+            ]
+            assert totals == sorted(totals)
+
+
+def test_the_result_can_be_saved(measured, tmp_path):
+    costs, _ = measured
+    again = Costs.load(costs.save(tmp_path / "costs.json"))
+    assert to_json(Costs.load(again.save(tmp_path / "again.json"))) == to_json(again)
+
+
+def test_more_time_measures_larger_windows():
+    tops = [effort.windows[-1] for effort in EFFORTS]
+    assert tops == sorted(tops, reverse=True)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.nan])
+def test_time_must_be_positive(seconds):
+    with pytest.raises(SpecError, match="expected a positive number"):
+        calibrate(seconds=seconds)
