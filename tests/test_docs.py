@@ -14,7 +14,8 @@ MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
         "atomic_file", "isa", "keys", "model.join_model", "model.overload", "model.rates", "model.rational",
-        "model.readiness", "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
+        "model.readiness", "model.remainders",
+        "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
         "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.arrivals",
         "spark.files", "spark.live", "spark.partition", "spark.spark_hash",
         "spec", "sorted_runs", "table_join", "testing", "window", "window_join",

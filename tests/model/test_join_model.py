@@ -296,7 +296,7 @@ def test_a_run_of_the_paper_takes_less_than_a_second():
     seconds = np.arange(1500)
     left = 150 * (1 + 0.3 * np.sin(seconds / 30))
     right = 140 * (1 + 0.3 * np.sin(seconds / 50))
-    for rates in ((left, right), (np.round(left), np.round(right))):
+    for rates in ((left, right), (np.round(left), np.round(right)), (700 * left, 700 * right)):
         began = time.process_time()
         model("60s", deterministic=True, left_streams=3, right_streams=2, units=3).run(*rates)
         assert time.process_time() - began < 1

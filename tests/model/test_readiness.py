@@ -170,3 +170,19 @@ def test_high_rates_are_exact_and_fast():
     assert time.process_time() - began < 1
     sums = Fraction(n - 1, 2 * (n + 1)) + Fraction(1, 2) + Fraction(1, n)
     assert wait == pytest.approx(float(sums / (2 * n + 1)), rel=1e-9)
+
+
+def test_three_high_rates():
+    rates, offsets = (
+        [Fraction(17_000), Fraction(16_999), Fraction(7, 2)],
+        [Fraction(i, 10**10) for i in range(3)],
+    )
+    assert mean_wait(rates, offsets, 1) == pytest.approx(exact(rates, offsets, 1), rel=1e-12)
+
+
+def test_two_very_high_rates():
+    # As above, with far too many tuples to go through.
+    n = 10**12 - 1
+    wait = mean_wait([n, n + 1] * 2, [0, Fraction(1, 10**30)] * 2, 1)
+    sums = Fraction(n - 1, 2 * (n + 1)) + Fraction(1, 2) + Fraction(1, n)
+    assert wait == pytest.approx(float(sums / (2 * n + 1)), rel=1e-9)

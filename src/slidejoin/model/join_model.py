@@ -112,8 +112,8 @@ class JoinModel:
     def run(self, left_rates: ArrayLike, right_rates: ArrayLike) -> ModelTable:
         """Throughput and latency in each interval.
 
-        Costs O(intervals), and for deterministic joins time in proportion to the tuples of the hyper-periods,
-        which are no longer than an interval.
+        Costs O(intervals). If streams of a deterministic join have more than two rates in an interval, the
+        tuples of a hyper-period, which is at most an interval, are gone through.
 
         Parameters
         ----------

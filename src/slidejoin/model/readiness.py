@@ -8,8 +8,10 @@ hyper-period, the least common multiple of the periods.
 Equation 20 as printed rounds t / p_x up, which forgets ε_x where two streams other than the first deliver at
 the same time; (t - ε_x) / p_x is meant, as Figures 5 and 6 show.
 
-Remainders are exact: times are fractions, and remainders are computed in integers. Costs a few nanoseconds
-for each tuple of the hyper-period and each other stream with another rate.
+Remainders are exact: times are fractions, and remainders are computed in integers. Where streams have two
+rates in all, as if both sides share theirs evenly, sums of waits follow from formulas in O(log) for each pair
+of streams (``remainders``). With more rates, each tuple of the hyper-period costs a few nanoseconds for each
+other stream.
 """
 
 import math
@@ -22,6 +24,7 @@ from typing import TypeAlias
 import numpy as np
 
 from slidejoin.model.rational import Floats
+from slidejoin.model.remainders import sum_of_longest
 
 Ratio: TypeAlias = tuple[int, int]  # numerator and denominator, in lowest terms
 
@@ -77,13 +80,16 @@ class Streams:
             tuples = seconds * rate[0] // (parts * rate[1])
             arrivals += len(offsets) * rate[0] / rate[1]
             others = [(other, offset) for other in groups if other != rate for offset in groups[other]]
-            for offset, wait in zip(offsets, self._waits_of_equals(rate, offsets), strict=True):
-                steps = [_Remainders(rate, other, offset - ahead, self._parts) for other, ahead in others]
-                total += _sum_of_waits(tuples, wait, steps)
+            for offset, least in zip(offsets, self._waits_of_equals(rate, offsets), strict=True):
+                if len(groups) == 2:
+                    total += self._sum_for_one_rate(tuples, rate, offset, least, others)
+                else:
+                    steps = [_Remainders(rate, other, offset - ahead, self._parts) for other, ahead in others]
+                    total += _sum_of_waits(tuples, least / (rate[0] * self._parts), steps)
         return total / (seconds / parts * arrivals)
 
-    def _waits_of_equals(self, rate: Ratio, offsets: Sequence[int]) -> list[float]:
-        """How long tuples of each of several streams with one rate wait for the others.
+    def _waits_of_equals(self, rate: Ratio, offsets: Sequence[int]) -> list[int]:
+        """How long tuples of each of several streams with one rate wait for the others, in 1 / (a·parts) s.
 
         A stream waits until the one before it delivers again; the first one waits for the last.
         """
@@ -92,7 +98,18 @@ class Streams:
         ordered = sorted(set(places))
         waits = {place: before + period - place for before, place in pairwise(ordered)}
         waits[ordered[0]] = ordered[-1] - ordered[0]
-        return [waits[place] / (rate[0] * self._parts) for place in places]
+        return [waits[place] for place in places]
+
+    def _sum_for_one_rate(
+        self, tuples: int, rate: Ratio, offset: int, least: int, others: Sequence[tuple[Ratio, int]]
+    ) -> float:
+        """The same as :func:`_sum_of_waits` if all others have one rate, in units of 1 / (a·a_x·parts) s."""
+        other = others[0][0]
+        unit = rate[0] * other[0]
+        starts = [(ahead - offset) * unit for _, ahead in others]
+        step, period = rate[1] * other[0], rate[0] * other[1]
+        waits = sum_of_longest(tuples, step, period, starts, least * other[0], self._parts)
+        return waits / (unit * self._parts)
 
 
 def _sum_of_waits(tuples: int, least: float, steps: "Sequence[_Remainders]") -> float:
