@@ -128,9 +128,9 @@ class Feed:
     """Pushes the stream into a warm join, run after run."""
 
     def __init__(
-        self, workload: Workload, push: int, index: str = "b-tree", group: int | None = None
+        self, workload: Workload, push: int, index: str = "b-tree", group: int | None = None, **options: Any
     ) -> None:
-        self.join = workload.join(index, group)
+        self.join = workload.join(index, group, **options)
         self._workload = workload
         self._push = push
         self._next = workload.warm

@@ -28,7 +28,7 @@ LAYERS = [
     {"saved_join"},
     {"window_join"},
     {"__init__"},
-    {"testing", "demo", "run", "spark"},
+    {"testing", "demo", "plan", "run", "spark"},
     {"calibration"},
     {"cli"},
     {"__main__"},

@@ -10,6 +10,7 @@ from rich.console import Console
 import slidejoin
 from slidejoin.cli import model
 from slidejoin.cli.failure import fail, one_line
+from slidejoin.cli.plan import plan
 from slidejoin.demo.embedded import job as embedded_demo
 from slidejoin.demo.embedded import streams
 from slidejoin.demo.spark import feed
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(model.app, name="model")
+app.command()(plan)
 
 
 class Backend(StrEnum):

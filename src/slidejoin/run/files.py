@@ -54,6 +54,15 @@ class Input:
         except pa.ArrowException as error:
             raise SchemaError(f"{self.path} cannot be read: {error}") from None
 
+    def head(self, rows: int) -> pa.Table:
+        """The first rows, at most so many."""
+        parts: list[pa.Table] = []
+        for batch in self.batches(rows):
+            parts.append(batch)
+            if sum(part.num_rows for part in parts) >= rows:
+                break
+        return pa.concat_tables(parts).slice(0, rows) if parts else self.schema.empty_table()
+
 
 def open_input(path: str, format_: str | None = None, time: str | None = None) -> Input:
     """Find the files of a path and their columns.

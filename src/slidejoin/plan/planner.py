@@ -1,0 +1,323 @@
+"""``plan_join``: checks what it is given, predicts every sensible setting, and returns the plan."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from slidejoin.cores import usable_cores
+from slidejoin.errors import SpecError
+from slidejoin.index import parse_index
+from slidejoin.model import Costs, JoinModel
+from slidejoin.plan.choose import Candidate, Targets, breaking_factor, judge, worst_of
+from slidejoin.plan.join_plan import JoinPlan, Limit
+from slidejoin.plan.predict import Embedded, Latency, OnSpark, Setting
+from slidejoin.plan.workload import Load, Workload, broadcast, make_rates, measured_selectivity
+from slidejoin.predicate import Predicate
+from slidejoin.window import Duration, Interval, Window, parse_duration
+
+BATCHES = tuple(4**power for power in range(10))  # 1 to 262,144 rows
+TRIGGERS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # seconds
+ENGINES = ("embedded", "spark", "any")
+_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
+
+
+def plan_join(
+    window: Window,
+    left_rate: ArrayLike,
+    right_rate: ArrayLike | None = None,
+    *,
+    selectivity: float | None = None,
+    matches: float | None = None,
+    sample: tuple[Any, Any] | None = None,
+    on: Predicate | None = None,
+    interval: float = 1.0,
+    latency: Duration = "1s",
+    memory: int | float | str | None = None,
+    headroom: float = 1.5,
+    engine: str = "embedded",
+    cores: int | None = None,
+    index: str | None = None,
+    batch: int | None = None,
+    workers: int | None = None,
+    rows: bool = True,
+    row_bytes: int = 32,
+    sources: tuple[int, int] = (1, 1),
+    ordered: bool = False,
+    costs: Costs | None = None,
+) -> JoinPlan:
+    """Choose how to run a join before it is deployed, and predict what it will do.
+
+    Parameters
+    ----------
+    window : Window
+        ``rows``, ``within`` or ``interval``.
+    left_rate, right_rate : number or array
+        Rows a second: steady, or a trace with one value for each ``interval`` seconds. Without
+        ``right_rate``, the right side is like the left one.
+    selectivity, matches, sample : float, float, pair of tables
+        How much matches: the share of pairs, or the matches of an arrival in full windows, or rows of both
+        sides to measure it by, with the condition ``on``. Give one of them.
+    latency : duration
+        What at most one row in a hundred may take from its arrival to its results.
+    memory : int or str, optional
+        Most bytes, such as ``"2GB"``.
+    headroom : float
+        How many times the load the join must bear.
+    engine : str
+        ``embedded``, ``spark``, or ``any``: Spark where one process is not enough.
+    cores : int, optional
+        Most workers, or partitions of Spark at a time; as many as this process may use.
+    index, batch, workers : str, int, int, optional
+        Given where they are decided already.
+    rows : bool
+        Whether ``WindowJoin`` runs it, whose results are rows; else ``NumericJoin``.
+    row_bytes : int
+        Bytes of a stored row.
+    sources, ordered : (int, int), bool
+        With ``ordered``, rows of so many sources of each side are joined in the order of time, and wait until
+        all sources have passed them.
+    costs : Costs, optional
+        What things cost; ``Costs.load()`` unless given.
+
+    Returns
+    -------
+    JoinPlan
+
+    Raises
+    ------
+    SpecError
+        An argument makes no sense.
+
+    Notes
+    -----
+    Takes some milliseconds: a few hundred settings are predicted, none is run.
+
+    Examples
+    --------
+    >>> import slidejoin as sj
+    >>> from slidejoin.plan import plan_join
+    >>> plan = plan_join(sj.rows(1_000_000), left_rate=20_000, matches=2, latency="50ms")
+    >>> plan.holds, plan.workers
+    (True, 1)
+    """
+    costs = costs or Costs.load()
+    notes: list[str] = []
+    rates = make_rates("left_rate", left_rate)
+    other = rates if right_rate is None else make_rates("right_rate", right_rate)
+    rates, other = broadcast(rates, other)
+    share, how = _selectivity(window, rates, other, interval, selectivity, matches, sample, on)
+    notes += how
+    workload = Workload(window, rates, other, share, interval)
+    targets = _targets(latency, memory, headroom)
+    cores = _whole("cores", cores if cores is not None else usable_cores())
+    settings = list(_settings(engine, costs, cores, index, batch, workers, rows, workload, notes))
+    ready = _ready_wait(workload, sources) if ordered else 0.0
+    loads = workload.hardest()
+    candidates = [
+        _with_ready(each, ready, targets) for each in judge(settings, loads, costs, row_bytes, targets)
+    ]
+    embedded = [each for each in candidates if isinstance(each.setting, Embedded)]
+    chosen = next(
+        (each for group in (embedded, candidates) for each in group if each.holds),
+        candidates[0],
+    )
+
+    def breaks(what: str) -> Any:
+        def broken(loads: list[Load]) -> bool:
+            worst = worst_of([chosen.setting.predict(load, costs, row_bytes) for load in loads])
+            if what == "processor":
+                return worst.utilisation >= 1
+            return targets.margins(worst)[what] < 1
+
+        return broken
+
+    busiest = max(workload.loads(), key=lambda load: load.rate)
+    limits = []
+    for what in ("processor", "latency", "memory"):
+        factor = breaking_factor(workload, breaks(what))
+        limits.append(Limit(what, factor, busiest.left_rate * factor, busiest.right_rate * factor))
+    limits.sort(key=lambda limit: limit.factor)
+    backlog = _backlog(workload, chosen.setting, costs)
+    return JoinPlan(
+        engine="embedded" if isinstance(chosen.setting, Embedded) else "spark",
+        index=getattr(chosen.setting, "index", None),
+        batch=getattr(chosen.setting, "batch", None),
+        workers=getattr(chosen.setting, "workers", None),
+        partitions=getattr(chosen.setting, "partitions", None),
+        trigger=getattr(chosen.setting, "trigger", None),
+        holds=chosen.holds,
+        utilisation=chosen.worst.utilisation,
+        capacity=chosen.worst.capacity,
+        latency=chosen.worst.latency,
+        memory=chosen.worst.memory,
+        limits=tuple(limits),
+        matches=busiest.matches,
+        backlog=backlog,
+        notes=tuple(notes),
+        alternatives=_alternatives(chosen, candidates),
+        costs=_origin(costs),
+    )
+
+
+def _selectivity(
+    window: Window, left: Any, right: Any, interval: float,
+    selectivity: float | None, matches: float | None, sample: tuple[Any, Any] | None, on: Predicate | None,
+) -> tuple[float, list[str]]:  # fmt: skip
+    """The share of pairs that match, from what was given, and notes about it."""
+    given = [name for name, value in (("selectivity", selectivity), ("matches", matches), ("sample", sample))
+             if value is not None]  # fmt: skip
+    if len(given) != 1:
+        raise SpecError(
+            f"{' and '.join(given) or 'nothing'} given; expected one of selectivity, matches, sample"
+        )
+    if (on is not None) != (sample is not None):
+        raise SpecError("a sample is measured by the condition `on`: give both or none")
+    if selectivity is not None:
+        return selectivity, []
+    if matches is not None:
+        if not matches > 0:
+            raise SpecError(f"matches={matches:g}; expected more than 0")
+        load = max(Workload(window, left, right, 1.0, interval).loads(), key=lambda each: each.matches)
+        if load.matches == 0:
+            raise SpecError("the windows are empty, so that nothing can match; give a rate above 0")
+        if matches > load.matches:
+            raise SpecError(
+                f"matches={matches:g}, but an arrival meets {load.matches:,.0f} rows in the window"
+            )
+        return matches / load.matches, []
+    assert sample is not None
+    assert on is not None
+    share, found = measured_selectivity(*sample, on)
+    if found == 0:
+        raise SpecError("no rows of the samples match; give larger samples, or the selectivity")
+    notes = [f"selectivity {share:.3g}, from {found:,} matches of the samples"]
+    if found < 100:
+        notes.append(f"{found} matches are few: the selectivity may be wrong by {1 / math.sqrt(found):.0%}")
+    return share, notes
+
+
+def _origin(costs: Costs) -> str:
+    cpu = costs.machine.get("cpu", "another machine")
+    if costs.measured:
+        return f"measured on {cpu}, {costs.date}"
+    return f"default ones, measured on {cpu}; run `slidejoin model calibrate` to measure this machine's"
+
+
+def _targets(latency: Duration, memory: int | float | str | None, headroom: float) -> Targets:
+    number, timed = parse_duration(latency)
+    if not timed or number <= 0:
+        raise SpecError(f"latency {latency!r} is not a positive duration; write '50ms' or '1s'")
+    if not headroom >= 1 or not math.isfinite(headroom):
+        raise SpecError(f"headroom {headroom:g}; expected 1 or more times the load")
+    return Targets(float(number) / 1e9, parse_bytes(memory) if memory is not None else math.inf, headroom)
+
+
+def parse_bytes(given: int | float | str) -> float:
+    """Bytes, also written as ``"2GB"`` or ``"512 MiB"``.
+
+    Examples
+    --------
+    >>> parse_bytes("512 MiB")
+    536870912.0
+    """
+    text = str(given).strip()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text[len(digits) :].strip().upper()
+    try:
+        number = float(digits.replace("_", "")) * _SIZES[unit]
+    except (ValueError, KeyError):
+        raise SpecError(f"memory {given!r} is not a number of bytes; write 2_000_000_000 or '2GB'") from None
+    if not number > 0 or not math.isfinite(number):
+        raise SpecError(f"memory {given!r}; expected more than 0 bytes")
+    return number
+
+
+def _whole(name: str, value: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise SpecError(f"{name}={value!r}; expected a whole number from 1 on")
+    return int(value)
+
+
+def _settings(
+    engine: str, costs: Costs, cores: int, index: str | None, batch: int | None, workers: int | None,
+    rows: bool, workload: Workload, notes: list[str],
+) -> Iterator[Setting]:  # fmt: skip
+    """Every setting that is worth a look."""
+    if engine not in ENGINES:
+        raise SpecError(f"engine={engine!r}; expected one of {', '.join(ENGINES)}")
+    if engine == "spark" and any(each is not None for each in (index, batch, workers)):
+        raise SpecError(
+            "index, batch and workers are for the embedded join; Spark has partitions and a trigger"
+        )
+    counts = sorted({1, *(2**power for power in range(cores.bit_length())), cores} & set(range(1, cores + 1)))
+    if engine != "spark":
+        name = parse_index(index)[0] if index is not None else None
+        if name is not None and name != "auto" and name not in costs.indexes:
+            raise SpecError(f"there are no costs of {name}; they exist for {', '.join(costs.indexes)}")
+        indexes = costs.indexes if name in (None, "auto") else (name,)
+        for each in indexes:
+            for size in BATCHES if batch is None else (_whole("batch", batch),):
+                for threads in counts if workers is None else (_whole("workers", workers),):
+                    yield Embedded(each, size, threads, rows)
+    if engine != "embedded":
+        if not isinstance(workload.window, Interval):
+            message = f"Spark joins interval(...) windows of event time only, not {workload.window!r}"
+            if engine == "spark":
+                raise SpecError(f"{message}; plan for such a window")
+            notes.append(message)
+        elif costs.spark is None:
+            raise SpecError("there are no costs of Spark; measure them: slidejoin model calibrate --spark")
+        else:
+            for trigger in TRIGGERS:
+                for partitions in counts:
+                    yield OnSpark(trigger, partitions)
+
+
+def _ready_wait(workload: Workload, sources: tuple[int, int]) -> float:
+    """Mean seconds until a row of several sources is ready, in the interval where it is longest."""
+    streams = [_whole("sources", count) for count in sources]
+    model = JoinModel(
+        window=workload.window, alpha=1e-9, beta=1e-9, selectivity=workload.selectivity, deterministic=True,
+        left_streams=streams[0], right_streams=streams[1], interval=workload.interval,
+    )  # fmt: skip
+    waits = np.asarray(model.run(workload.left_rates, workload.right_rates)["latency_in"])
+    return float(waits.max())
+
+
+def _with_ready(candidate: Candidate, ready: float, targets: Targets) -> Candidate:
+    if not ready:
+        return candidate
+    worst, latency = candidate.worst, candidate.worst.latency
+    slower = Latency(ready, latency.collect, latency.queue, latency.join)
+    worst = type(worst)(worst.utilisation, worst.capacity, slower, worst.memory)
+    return Candidate(candidate.setting, worst, targets.margins(worst))
+
+
+def _backlog(workload: Workload, setting: Setting, costs: Costs) -> float:
+    """The longest wait of a trace for work that was carried over, in seconds: first in, first out."""
+    if workload.steady:
+        return 0.0
+    carried, longest = 0.0, 0.0
+    for load in workload.loads():
+        carried = max(0.0, carried + (setting.predict(load, costs, 0).utilisation - 1) * workload.interval)
+        longest = max(longest, carried)
+    return longest
+
+
+def _alternatives(chosen: Candidate, candidates: list[Candidate]) -> tuple[tuple[str, float], ...]:
+    """Rows a second with every other index, the rest as chosen; the fastest first."""
+    mine = chosen.setting
+    if not isinstance(mine, Embedded):
+        return ()
+    others = {
+        each.setting.index: each.worst.capacity
+        for each in candidates
+        if isinstance(each.setting, Embedded)
+        and (each.setting.batch, each.setting.workers) == (mine.batch, mine.workers)
+        and each.setting.index != mine.index
+    }
+    return tuple(sorted(others.items(), key=lambda each: -each[1]))

@@ -1,0 +1,220 @@
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from plan_cases import FlatCosts, SparkFigures
+
+import slidejoin as sj
+from slidejoin import SpecError
+from slidejoin.plan import plan_join
+from slidejoin.plan.planner import parse_bytes
+
+COSTS = FlatCosts()
+
+
+def planned(window=None, left_rate=1000.0, right_rate=None, **options):
+    given = {"matches": 1.0, "costs": COSTS, "cores": 4, "row_bytes": 8, **options}
+    if "matches" not in options and ("selectivity" in options or "sample" in options):
+        del given["matches"]
+    return plan_join(window or sj.rows(1000), left_rate, right_rate, **given)
+
+
+def limit(plan, what):
+    return next(each for each in plan.limits if each.what == what)
+
+
+def test_a_slow_stream_is_joined_row_by_row_by_one_worker():
+    plan = planned()
+    assert (plan.engine, plan.index, plan.batch, plan.workers) == ("embedded", "bucket-tree", 1, 1)
+    assert plan.holds
+    # 2,000 rows a second, 1.1 microseconds each.
+    assert plan.utilisation == pytest.approx(0.0022)
+    assert plan.capacity == pytest.approx(1 / 1.1e-6)
+    assert plan.latency.collect == 0
+    assert plan.latency.join == pytest.approx(1.1e-6)
+    assert plan.options == {"index": "bucket-tree", "workers": 1}
+
+
+def test_the_batch_grows_with_the_rate():
+    # 2 million rows a second leave 1/3 microsecond for each, with headroom 1.5: 0.1 + 1/batch <= 0.333.
+    plan = planned(left_rate=1e6)
+    assert (plan.batch, plan.workers) == (16, 1)
+    assert plan.utilisation == pytest.approx(2e6 * (1e-7 + 1e-6 / 16))
+
+
+def test_workers_are_added_where_no_batch_is_enough():
+    plan = planned(left_rate=6e6)
+    assert plan.workers == 2
+    assert plan.holds
+
+
+def test_latency_limits_the_batch():
+    plan = planned(left_rate=1e6, latency="10us", headroom=1.0)
+    # A batch of 16 collects for 8 microseconds; 64 would for 32.
+    assert plan.batch <= 16
+    assert plan.holds
+    assert plan.latency.p99 <= 10e-6
+
+
+def test_impossible_targets_are_named():
+    plan = planned(left_rate=1e6, latency="1us")
+    assert not plan.holds
+    assert "MISSES" in repr(plan)
+    assert limit(plan, "latency").factor < 1 or limit(plan, "processor").factor < 1.5
+
+
+def test_overload_is_named_with_the_rate_that_would_do():
+    plan = planned(left_rate=1e9)
+    assert not plan.holds
+    assert plan.utilisation > 1
+    factor = limit(plan, "processor").factor
+    assert factor < 1
+    # Bearing it takes as many rows a second as the capacity.
+    assert 2e9 * factor == pytest.approx(plan.capacity, rel=0.01)
+    assert math.isinf(plan.latency.mean)
+
+
+def test_the_cheapest_index_is_taken():
+    costs = FlatCosts(fixed=(("b-tree", 1e-7), ("bucket-tree", 2e-7)))
+    plan = planned(costs=costs)
+    assert plan.index == "b-tree"
+    assert plan.alternatives == (("bucket-tree", pytest.approx(1 / 1.2e-6)),)
+    assert planned(costs=costs, index="bucket-tree").index == "bucket-tree"
+
+
+def test_what_is_decided_is_kept():
+    plan = planned(batch=100, workers=3)
+    assert (plan.batch, plan.workers) == (100, 3)
+
+
+def test_memory():
+    plan = planned(sj.within("100s"), memory=10**9)
+    # 200,000 rows: 16 bytes in the index and 8 of their own; one match of two rows and two positions.
+    assert plan.memory == pytest.approx(200_000 * 24 + 1 * (16 + 16))
+    assert limit(plan, "memory").factor == pytest.approx(1e9 / plan.memory, rel=0.01)
+    tight = planned(sj.within("100s"), memory="1MB")
+    assert not tight.holds
+    assert limit(tight, "memory").factor == pytest.approx(1e6 / plan.memory, rel=0.01)
+    assert tight.limits[0].what == "memory"
+
+
+def test_limits_are_reported_in_their_order():
+    plan = planned(sj.within("100s"), memory=10**7)
+    factors = [each.factor for each in plan.limits]
+    assert factors == sorted(factors)
+    first = plan.limits[0]
+    assert first.left_rate == pytest.approx(1000 * first.factor)
+    assert plan.headroom == limit(plan, "processor").factor
+
+
+def test_the_window_grows_with_the_rate():
+    costs = replace(COSTS, match=1e-6)
+    slow = planned(sj.within("10s"), selectivity=1e-3, costs=costs)
+    fast = planned(sj.within("10s"), 4000.0, selectivity=1e-3, costs=costs)
+    assert slow.matches == pytest.approx(10)
+    assert fast.matches == pytest.approx(40)
+
+
+def test_a_trace_is_planned_for_its_peak_and_its_backlog_told():
+    costs = replace(COSTS, push=0.0)
+    trace = np.full(60, 1e5)
+    trace[20:30] = 5.5e6
+    plan = planned(left_rate=trace, costs=costs, cores=1, batch=1, index="bucket-tree")
+    # 11 million rows a second need 1.1 s each second: 0.1 s are carried over, ten times.
+    assert plan.backlog == pytest.approx(1.0)
+    assert not plan.holds
+    assert "backlog" in repr(plan)
+    assert planned(left_rate=trace, costs=costs, cores=4).backlog == 0
+
+
+def test_sources_wait_for_each_other():
+    plan = planned(left_rate=100.0, right_rate=100.0, ordered=True, sources=(1, 1), latency="10s")
+    assert 0 < plan.latency.ready <= 0.01 + 1e-6
+    more = planned(left_rate=100.0, right_rate=100.0, ordered=True, sources=(3, 2), latency="10s")
+    assert more.latency.ready > plan.latency.ready
+    assert planned(left_rate=100.0).latency.ready == 0
+
+
+def test_spark_needs_a_trigger_longer_than_its_floor():
+    costs = replace(COSTS, spark=SparkFigures())
+    window = sj.interval("10s", "10s", time="t", lateness="1s")
+    plan = planned(window, 10_000.0, engine="spark", costs=costs, latency="10s")
+    assert plan.engine == "spark"
+    assert plan.holds
+    # The floor of 0.5 s leaves nothing of a trigger of 0.5 s.
+    assert plan.trigger == 1.0
+    assert plan.partitions == 1
+    assert plan.options == {"partitions": 1}
+    assert "micro-batch every 1 s" in repr(plan)
+
+
+def test_any_engine_prefers_one_process():
+    costs = replace(COSTS, spark=SparkFigures(row=1e-8))
+    window = sj.interval("1s", "1s", time="t", lateness="1s")
+    assert planned(window, 10_000.0, engine="any", costs=costs).engine == "embedded"
+    huge = planned(window, 5e7, engine="any", costs=costs, latency="1min", selectivity=1e-9)
+    assert huge.engine == "spark"
+
+
+def test_a_sample_tells_the_selectivity():
+    table = pa.table({"x": np.arange(1000)})
+    plan = planned(sample=(table, table), on=sj.band("x", within=2))
+    assert plan.matches == pytest.approx(5, rel=0.2)
+    assert any("matches of the samples" in note for note in plan.notes)
+
+
+def test_json():
+    plan = planned(left_rate=1e9, memory="1GB")
+    values = json.loads(json.dumps(plan.to_json(), allow_nan=False))
+    assert values["index"] == plan.index
+    assert values["latency"]["p99"] is None
+    assert {each["what"] for each in values["limits"]} == {"processor", "latency", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"left_rate": -1}, "left_rate is -1"),
+        ({"right_rate": [1, -1]}, "right_rate is -1 in interval 1"),
+        ({"matches": None}, "nothing given"),
+        ({"selectivity": 0.5, "matches": 1}, "selectivity and matches given"),
+        ({"matches": 0}, "matches=0"),
+        ({"matches": 1001}, "meets 1,000 rows"),
+        ({"selectivity": 2.0}, "selectivity 2 is not in"),
+        ({"on": sj.equal("x")}, "give both or none"),
+        ({"latency": "-1s"}, "not a positive duration"),
+        ({"latency": 5}, "not a positive duration"),
+        ({"headroom": 0.5}, "headroom 0.5"),
+        ({"memory": "much"}, "not a number of bytes"),
+        ({"memory": -1}, "more than 0 bytes"),
+        ({"cores": 0}, "cores=0"),
+        ({"batch": 0}, "batch=0"),
+        ({"batch": 1.5}, "batch=1.5"),
+        ({"workers": True}, "workers=True"),
+        ({"engine": "flink"}, "engine='flink'"),
+        ({"engine": "spark"}, "interval"),
+        ({"engine": "spark", "batch": 5}, "embedded join"),
+        ({"index": "wib-tree"}, "no costs of wib-tree"),
+        ({"index": "nonsense"}, "expected one of"),
+        ({"sources": (0, 1), "ordered": True}, "sources=0"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(SpecError, match=message):
+        planned(**options)
+
+
+def test_spark_without_costs_is_refused():
+    window = sj.interval("1s", "1s", time="t", lateness="1s")
+    with pytest.raises(SpecError, match="calibrate --spark"):
+        planned(window, engine="spark")
+
+
+@pytest.mark.parametrize(
+    ("given", "size"), [(5, 5), ("5", 5), ("2GB", 2e9), ("512 MiB", 2**29), ("1.5kb", 1500), ("1_000", 1000)]
+)
+def test_bytes(given, size):
+    assert parse_bytes(given) == size
