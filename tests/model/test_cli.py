@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import slidejoin as sj
 from slidejoin.cli.commands import app
-from slidejoin.model import JoinModel
+from slidejoin.model import Costs, JoinModel
 from slidejoin.model.plot import save_plot
 from slidejoin.model.rates import trace
 
@@ -69,6 +69,34 @@ def test_all_options(tmp_path):
     rows = written(tmp_path / "all.csv")
     for name in expected:
         assert rows[name] == pytest.approx(expected[name])
+
+
+COSTLESS = ["--selectivity", "0.01", "--window", "rows(700)", *CONSTANT]
+
+
+def run_by_costs(tmp_path, *words):
+    environment = {"COLUMNS": "120", "XDG_CACHE_HOME": str(tmp_path), "SLIDEJOIN_CALIBRATION": None}
+    return CliRunner().invoke(app, ["model", "run", *COSTLESS, *words], env=environment)
+
+
+def test_costs_of_the_nested_loop_may_be_left_out(tmp_path):
+    result = run_by_costs(tmp_path, "--csv", str(tmp_path / "all.csv"))
+    assert result.exit_code == 0, result.output
+    assert "by shipped costs, not those of this machine" in result.output
+    costs = Costs.default()
+    expected = JoinModel(sj.rows(700), alpha=costs.alpha, beta=costs.beta, selectivity=0.01).run(
+        [100] * 4, [50] * 4
+    )
+    assert written(tmp_path / "all.csv")["work"] == pytest.approx(expected["work"])
+    result = run_by_costs(tmp_path, "--alpha", "1", "--beta", "1")
+    assert "shipped" not in result.output
+
+
+def test_index(tmp_path):
+    result = run_by_costs(tmp_path, "--index", "im-tree", "--batch", "64", "--csv", str(tmp_path / "all.csv"))
+    assert result.exit_code == 0, result.output
+    cost = Costs.default().arrival("im-tree", window=(400, 200), matches=0.01 * 80_000 / 3 / 100, batch=64)
+    assert written(tmp_path / "all.csv")["latency_join"][3] == pytest.approx(cost.total)
 
 
 def test_long_runs_are_summarised():
@@ -135,6 +163,8 @@ def test_plot_without_matplotlib(tmp_path, monkeypatch):
         (["--rates", "{tmp}/empty.csv"], "has no rows"),
         (["--rates", "{tmp}/hole.csv"], "right_rates have nan in interval 0"),
         (["--rates", "{tmp}/hole.csv", "--intervals", "5"], "--intervals is not for --rates"),
+        ([*CONSTANT, "--index", "b-tree"], "--alpha and --beta are costs of the nested loop"),
+        ([*CONSTANT, "--batch", "5"], "--batch is for --index"),
         ([*CONSTANT, "--units", "0"], "units 0"),
         ([*CONSTANT, "--left-streams", "0"], "left_streams 0"),
         ([*CONSTANT, "--plot", "{tmp}/a.xyz"], "cannot be drawn"),
@@ -152,6 +182,10 @@ def test_refused(tmp_path, words, message):
     assert result.exit_code == 1
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_unknown_index(tmp_path):
+    assert "did you mean 'b-tree'" in run_by_costs(tmp_path, "--index", "btree").stderr
 
 
 def test_bad_window():

@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from slidejoin.cli.failure import one_line
 from slidejoin.errors import SpecError
-from slidejoin.model import JoinModel, ModelTable
+from slidejoin.model import Costs, IndexCost, JoinModel, ModelTable
 from slidejoin.model.plot import save_plot
 from slidejoin.model.rates import trace as paper_trace
 from slidejoin.run.files import open_input
@@ -38,8 +38,6 @@ def options() -> None:
 @app.command()
 def run(
     window: Annotated[str, typer.Option(help="Window: within('60s') or rows(8400).")],
-    alpha: Annotated[float, typer.Option(help="Seconds of a comparison.")],
-    beta: Annotated[float, typer.Option(help="Seconds of the output of a match.")],
     selectivity: Annotated[float, typer.Option(help="Matches for each comparison, above 0 and up to 1.")],
     left: Annotated[float | None, typer.Option(help="Left tuples a second, constant.")] = None,
     right: Annotated[float | None, typer.Option(help="Right tuples a second, constant.")] = None,
@@ -55,6 +53,19 @@ def run(
         typer.Option(
             min=1, help="Intervals of constant rates, or of each part of --trace.", show_default="300"
         ),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Seconds of a comparison.", show_default="as calibrated")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Seconds of the output of a match.", show_default="as calibrated")
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(help="Model an index by its calibrated costs.", show_default="the nested loop"),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="With --index: arrivals of a push.", show_default="1")
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds of an interval.")] = 1.0,
     quota: Annotated[float, typer.Option(help="The part of its time in which a unit may work.")] = 1.0,
@@ -75,10 +86,10 @@ def run(
     """Print throughput and latency of a join by interval, from rates, window and costs."""
     with one_line():
         left_rates, right_rates = _rates(left, right, rates, trace, intervals)
+        cost, is_shipped = _cost(alpha, beta, index, batch)
         model = JoinModel(
             parse_window(window),
-            alpha=alpha,
-            beta=beta,
+            **cost,
             selectivity=selectivity,
             quota=quota,
             units=units,
@@ -95,6 +106,29 @@ def run(
             save_plot(plot, table, *totals, interval=interval)
     if csv is None or str(csv) != "-":
         _print(Console(), model, table, *totals)
+        if is_shipped:
+            typer.echo("by shipped costs, not those of this machine; measure them: slidejoin model calibrate")
+
+
+def _cost(
+    alpha: float | None, beta: float | None, index: str | None, batch: int | None
+) -> tuple[dict[str, Any], bool]:
+    """The costs of a model, and whether they are those of another machine."""
+    if index is None:
+        if batch is not None:
+            raise SpecError("--batch is for --index; give both or leave it out")
+        if alpha is not None and beta is not None:
+            return {"alpha": alpha, "beta": beta}, False
+        costs = Costs.load()
+        nested = {
+            "alpha": costs.alpha if alpha is None else alpha,
+            "beta": costs.beta if beta is None else beta,
+        }
+        return nested, not costs.measured
+    if alpha is not None or beta is not None:
+        raise SpecError("--alpha and --beta are costs of the nested loop; give them or --index")
+    costs = Costs.load()
+    return {"cost": IndexCost(index, costs, batch or 1)}, not costs.measured
 
 
 def _rates(
@@ -157,7 +191,7 @@ def _print(console: Console, model: JoinModel, table: ModelTable, left: Rates, r
         "left/s": [_number(left[span].mean()) for span in spans],
         "right/s": [_number(right[span].mean()) for span in spans],
         "compared/s": [_number(table["throughput"][span].mean() / model.interval) for span in spans],
-        "load": [f"{load[span].mean():.1%}" for span in spans],
+        "load": [f"{100 * load[span].mean():.3g} %" for span in spans],
         "latency": [_seconds(table["latency"][span].mean()) for span in spans],
     }
     for part in ("in", "join", "out") if model.deterministic else ():
