@@ -101,7 +101,7 @@ class JoinModel:
         self.deterministic = bool(deterministic)
         self.left_streams = _count("left_streams", left_streams)
         self.right_streams = _count("right_streams", right_streams)
-        self.interval = _number("interval", interval, "seconds above 0", above=0.0)
+        self.interval = _number("interval", interval, "seconds, 1e-9 or more", least=1e-9)
         self.cost = cost
         self._inputs = Streams(
             _offsets("left_offsets", left_offsets, self.left_streams, 0)
