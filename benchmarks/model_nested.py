@@ -10,15 +10,16 @@ including those in which the windows fill up.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from benchmarks import model_figures
 from benchmarks.measure import one_core
-from benchmarks.model_replay import Comparison, Experiment, rounded
+from benchmarks.model_real_time import RealTime, real_time
+from benchmarks.model_replay import Comparison, Experiment, percentage_errors, rounded
 from benchmarks.model_saturation import Search, saturation
-from benchmarks.model_schedule import Floats, Sources, paper_rates
+from benchmarks.model_schedule import Sources, paper_rates
 from benchmarks.peer import BUILD, program
 from benchmarks.report import Figures, Result, measured, missing
 from slidejoin.window import Rows, Within, rows, within
@@ -28,6 +29,7 @@ Say = Callable[[str], None]
 ONE = Sources(1, 1, (0.0, 0.0013))
 SEVERAL = Sources(3, 2, (0.0, 0.0042, 0.0111, 0.0013, 0.0084))
 QUOTA = 0.8  # in overload, of the work of the busiest second
+BEHIND = 1e-3  # seconds of latency that are due to a backlog
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,7 @@ class Sizes:
     rows: int = 8400  # of a tuple window
     repetitions: int = 10
     units: int = 3
-    real_seconds: int = 8
-    real_rounds: int = 3
+    real_time: RealTime = field(default_factory=RealTime)
     saturation: Search = field(default_factory=Search)
 
 
@@ -49,8 +50,7 @@ QUICK = Sizes(
     seconds=4,
     rows=560,
     repetitions=2,
-    real_seconds=1,
-    real_rounds=1,
+    real_time=RealTime(seconds=1, rounds=1, load=0.01),
     saturation=Search(tuples=400, seconds=0.01, rows=400, steps=2, rounds=1),
 )
 
@@ -84,6 +84,10 @@ class Validation:
         for each in self.overload:
             yield each.error_line("throughput")
             yield each.error_line("latency", paper="6 %")
+            actual, model = each.series("latency")
+            behind = np.maximum(actual, model) > BEHIND
+            errors = percentage_errors(actual[behind], model[behind])
+            yield measured(f"latency, {each.name}, error of the model in seconds of backlog", errors, "%")
             yield measured(
                 f"longest latency of a second, {each.name}", [float(np.nanmax(each.latency()))], "s"
             )
@@ -117,7 +121,7 @@ def validate(sizes: Sizes, say: Say) -> Validation:
         overload = [_overloaded(each, sizes.part) for each in central]
         _repeat(overload, sizes.repetitions, say)
         further = [line for each in central for line in saturation(each, sizes.saturation, say)]
-        further += _real_time(central[0], sizes, say)
+        further += real_time(central[0], central[1], sizes.part, sizes.real_time, say)
     return Validation(regular, overload, further)
 
 
@@ -141,37 +145,12 @@ def _repeat(comparisons: list[Comparison], repetitions: int, say: Say) -> None:
 
 def _overloaded(central: Comparison, part: int) -> Comparison:
     """Parts A, B and half of C with a quota that the peaks of part B exceed."""
-    costs = central.costs
+    costs, (left, right) = central.costs, central.rates
     busiest = float(central.sums["comparisons"][part : 2 * part].max())
     work = busiest * (costs["alpha"] + costs["selectivity"] * costs["beta"])
     return Comparison(
         Experiment("overload", ONE, quota=QUOTA * work),
         central.window_name,
         central.window,
-        _first(central.rates, 5 * part // 2),
+        (left[: 5 * part // 2], right[: 5 * part // 2]),
     )
-
-
-def _real_time(central: Comparison, sizes: Sizes, say: Say) -> Iterator[Result]:
-    """The first seconds of part B on the wall's clock: against the model, and against the logical clock.
-
-    The windows are filled on the logical clock.
-    """
-    rates = _first(central.rates, sizes.part + sizes.real_seconds)
-    experiment = replace(central.experiment, name="real time")
-    logical, real = (
-        Comparison(experiment, central.window_name, central.window, rates, since=sizes.part) for _ in range(2)
-    )
-    with logical.start() as one, real.start(real=sizes.part) as other:
-        for turn in range(sizes.real_rounds):
-            say(f"real time, round {turn + 1} of {sizes.real_rounds}")
-            logical.add(one.run())
-            real.add(other.run())
-    yield real.error_line("latency")
-    ratio = (real.latency() / logical.latency())[sizes.part :]
-    yield measured(f"latency, real time / logical clock, {central.window_name} window", rounded(ratio), "x")
-
-
-def _first(rates: tuple[Floats, Floats], seconds: int) -> tuple[Floats, Floats]:
-    left, right = rates
-    return left[:seconds], right[:seconds]
