@@ -19,9 +19,10 @@ from benchmarks.measure import one_core
 from benchmarks.model_real_time import RealTime, real_time
 from benchmarks.model_replay import Comparison, Experiment, percentage_errors, rounded
 from benchmarks.model_saturation import Search, saturation
-from benchmarks.model_schedule import Sources, paper_rates
+from benchmarks.model_schedule import Sources
 from benchmarks.peer import BUILD, program
 from benchmarks.report import Figures, Result, measured, missing
+from slidejoin.model.rates import trace
 from slidejoin.window import Rows, Within, rows, within
 
 Say = Callable[[str], None]
@@ -109,7 +110,7 @@ class Validation:
 def validate(sizes: Sizes, say: Say) -> Validation:
     """Measure everything, on one core; ``say`` is told what is under way."""
     windows: dict[str, Rows | Within] = {"time": within(f"{sizes.seconds}s"), "tuple": rows(sizes.rows)}
-    rates = paper_rates(sizes.part)
+    rates = trace("ABCDE", sizes.part)
     regular = [
         Comparison(experiment, name, window, rates)
         for experiment in experiments(sizes.units)

@@ -1,4 +1,4 @@
-"""When tuples arrive and become ready: the rates of "Performance Modeling of Stream Joins", parts A to E.
+"""When the tuples of physical streams arrive, and when they are ready.
 
 A physical stream delivers tuples at its rate, which may change every second, and keeps its phase when the
 rate changes; offsets keep the streams apart. All times are seconds of the schedule.
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
 Tuples: TypeAlias = NDArray[np.void]
 
 # A tuple of the file that benchmarks/peers/model_peer.cpp reads.
@@ -25,33 +24,6 @@ TUPLE = np.dtype(
     }
 )
 VALUES = (1, 200)  # of the attributes that are compared
-
-
-def paper_rates(part: int) -> tuple[Floats, Floats]:
-    """Rates of R and S for each second of parts A to E of ``part`` seconds each (300 in the paper)."""
-    at = np.arange(part)
-
-    def peaks(*starts: int) -> Mask:
-        begins = [start * part // 24 for start in starts]
-        inside: Mask = np.logical_or.reduce([(at >= start) & (at < start + part // 4) for start in begins])
-        return inside
-
-    def triangle(period: float) -> Floats:
-        return np.asarray(1 - 4 * np.abs((at / period + 0.25) % 1 - 0.5))
-
-    def sine(period: float) -> Floats:
-        return np.asarray(np.sin(2 * np.pi * at / period))
-
-    constant = np.full(part, 140.0)
-    parts = (
-        (constant, constant),
-        (150 + 100.0 * peaks(2, 16), 160 + 80.0 * peaks(9, 16)),
-        (150 + 50 * triangle(part / 2), 150 - 50 * triangle(part / 2)),
-        (150 + 50 * sine(part / 2), 150 + 40 * sine(part / 3)),
-        (160 - 80.0 * peaks(2, 16), 150 + 80.0 * peaks(9, 16)),
-    )
-    left, right = (np.rint(np.concatenate(side)) for side in zip(*parts, strict=True))
-    return left, right
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from benchmark_programs import check_lines
 from benchmarks import BENCHMARKS, model_nested, model_saturation, peer
 from benchmarks.model_replay import Comparison, Experiment, percentage_errors, replay, whiskers
 from benchmarks.model_saturation import Search, predicted
-from benchmarks.model_schedule import TUPLE, Sources, paced, paper_rates, ready_times, schedule
+from benchmarks.model_schedule import TUPLE, Sources, paced, ready_times, schedule
 from slidejoin.errors import UsageError
 from slidejoin.window import Rows, rows, within
 
@@ -38,22 +38,6 @@ def tuples_at(arrivals):
 
 
 # --- The schedule ---
-
-
-def test_rates_are_those_of_the_paper():
-    left, right = (rates.reshape(5, 120) for rates in paper_rates(120))
-    a, b, c, d, e = range(5)
-    assert set(left[a]) == set(right[a]) == {140}
-    assert set(left[b]) == {150, 250}
-    assert set(right[b]) == {160, 240}
-    both = (left[b] == 250) & (right[b] == 240)
-    assert 0 < both.sum() == (left[b] == 250).sum() / 2 == (right[b] == 240).sum() / 2 == 30
-    assert set(left[c] + right[c]) == {300}
-    assert left[c].min() == right[c].min() == 100
-    assert left[c].max() == right[c].max() == 200
-    assert np.ptp(left[d]) > np.ptp(right[d]) > 70
-    assert set(left[e]) == {160, 80}
-    assert set(right[e]) == {150, 230}
 
 
 def test_sources_keep_their_pace_when_the_rate_changes():
@@ -313,16 +297,15 @@ def test_smoke_run_fills_the_whole_table(report):
 def test_figures_are_drawn_and_not_part_of_the_json(report, tmp_path):
     assert "figures" not in json.loads(report.to_json())
     paths = report.draw(tmp_path / "new")
-    assert {path.name for path in paths} >= {
-        f"model-{name}.svg" for name in ("rates", "throughput", "latency", "overload", "latency-parts")
-    }
+    names = {f"model-validation{name}.png" for name in ("", "-overload", "-parts")}
+    assert names <= {path.name for path in paths}
     for path in paths:
-        assert path.read_text(encoding="utf-8").count("<path") > 10
+        assert path.stat().st_size > 10_000
 
 
 def test_figures_without_matplotlib_name_the_extra(report, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UsageError, match=r"install slidejoin\[plot\]"):
+    with pytest.raises(UsageError, match=r"slidejoin\[plot\]"):
         report.draw(tmp_path)
 
 
