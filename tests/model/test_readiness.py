@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from slidejoin.model.readiness import Streams
 
 
-def mean_wait(rates, offsets, longest=None):
+def mean_wait(rates, offsets, longest=None, printed=False):
     ratios = [Fraction(rate).as_integer_ratio() for rate in rates]
     bound = None if longest is None else Fraction(longest).as_integer_ratio()
-    return Streams([Fraction(offset) for offset in offsets]).mean_wait(ratios, bound)
+    return Streams([Fraction(offset) for offset in offsets], printed).mean_wait(ratios, bound)
 
 
 def simulate(rates, offsets, longest=None):
@@ -79,8 +79,10 @@ def test_three_and_two_streams_of_the_paper():
     #   stream 3 at 0, 2, 4 waits for 3, 1, 2 (stream 0); stream 4 for 3, 2, 2 (stream 0 or 3).
     # 1 + 6 + 6 + 6 + 7 = 26 units, of 12 tuples.
     rates = [Fraction(140, 3)] * 3 + [Fraction(70)] * 2
-    wait = mean_wait(rates, [Fraction(i, 10**10) for i in range(5)], 1)
-    assert wait == pytest.approx(26 / 140 / 12, rel=1e-6)
+    offsets = [Fraction(i, 10**10) for i in range(5)]
+    assert mean_wait(rates, offsets, 1) == pytest.approx(26 / 140 / 12, rel=1e-6)
+    # As printed, stream 3 at 2 waits for 2, the period of stream 4, which delivers at the same time.
+    assert mean_wait(rates, offsets, 1, printed=True) == pytest.approx(27 / 140 / 12, rel=1e-6)
 
 
 def test_outputs_of_units():
@@ -138,25 +140,43 @@ def test_definition_for_units(units, rate, offsets):
     )
 
 
-def exact(rates, offsets, longest):
-    """Equation 20 in fractions, tuple by tuple."""
+def in_fractions(rates, offsets, longest, printed=False):
+    """Equation 20, tuple by tuple: as printed, or with the offset in the rounding."""
     total = Fraction(0)
-    for rate, offset in zip(rates, offsets, strict=True):
+    streams = list(zip(rates, offsets, strict=True))
+    for j, (rate, offset) in enumerate(streams):
         for m in range(math.floor(longest * rate)):
             at = m / rate + offset
-            total += max((e - at) % (1 / r) for r, e in zip(rates, offsets, strict=True))
+            waits = [
+                math.ceil((at - (0 if printed else e)) * r) / r + e - at
+                for x, (r, e) in enumerate(streams)
+                if x != j
+            ]
+            total += max(waits)
     return float(total / (longest * sum(rates)))
 
 
+@given(RATES, OFFSETS, st.sampled_from([Fraction(4), Fraction(1, 2)]))
+def test_equations_as_printed(rates, offsets, longest):
+    offsets = offsets[: len(rates)]
+    hyper = Fraction(
+        math.lcm(*(Fraction(r).denominator for r in rates)), math.gcd(*(Fraction(r).numerator for r in rates))
+    )
+    wait = mean_wait(rates, offsets, longest, printed=True)
+    assert wait == pytest.approx(in_fractions(rates, offsets, min(hyper, longest), printed=True), rel=1e-12)
+
+
+@pytest.mark.parametrize("printed", [False, True])
 @given(
     st.lists(st.fractions(1, 10**6, max_denominator=10**6), min_size=2, max_size=3),
     st.lists(st.fractions(0, 2, max_denominator=10**12), min_size=3, max_size=3),
 )
-def test_large_numerators_and_denominators(rates, offsets):
+def test_large_numerators_and_denominators(printed, rates, offsets):
     # Products are above 2^64 here; only a few tuples are looked at.
     longest = 20 / max(rates)
-    assert mean_wait(rates, offsets[: len(rates)], longest) == pytest.approx(
-        exact(rates, offsets[: len(rates)], longest), rel=1e-9, abs=1e-18
+    offsets = offsets[: len(rates)]
+    assert mean_wait(rates, offsets, longest, printed) == pytest.approx(
+        in_fractions(rates, offsets, longest, printed), rel=1e-9, abs=1e-18
     )
 
 
@@ -177,7 +197,7 @@ def test_three_high_rates():
         [Fraction(17_000), Fraction(16_999), Fraction(7, 2)],
         [Fraction(i, 10**10) for i in range(3)],
     )
-    assert mean_wait(rates, offsets, 1) == pytest.approx(exact(rates, offsets, 1), rel=1e-12)
+    assert mean_wait(rates, offsets, 1) == pytest.approx(in_fractions(rates, offsets, 1), rel=1e-12)
 
 
 def test_two_very_high_rates():

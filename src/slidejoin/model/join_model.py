@@ -55,6 +55,10 @@ class JoinModel:
     left_offsets, right_offsets, unit_offsets : sequence of float, optional
         Seconds at which each stream delivers its first tuple, and each unit its first match (ε). Unless they
         are given, stream i, left ones first, and unit i begin after i·10⁻¹⁰ s.
+    exact : bool, optional
+        Whether tuples wait as Definition 3.3 says, or as equations 17, 20 and 24 do, which round up to a
+        later tuple where offsets matter (``docs/model.md``). Unless given, waits are exact where offsets
+        are given, and those of the equations where streams are kept apart by 10⁻¹⁰ s.
     cost : Cost, optional
         Instead of ``alpha`` and ``beta``: an object with ``seconds(window_left, window_right, matches)``, the
         seconds of an arrival. An arrival then has the latency of its cost.
@@ -85,6 +89,7 @@ class JoinModel:
         left_offsets: Sequence[float] | None = None,
         right_offsets: Sequence[float] | None = None,
         unit_offsets: Sequence[float] | None = None,
+        exact: bool | None = None,
         cost: Cost | None = None,
     ) -> None:
         check_window(window)
@@ -105,9 +110,13 @@ class JoinModel:
         self.cost = cost
         self._inputs = Streams(
             _offsets("left_offsets", left_offsets, self.left_streams, 0)
-            + _offsets("right_offsets", right_offsets, self.right_streams, self.left_streams)
+            + _offsets("right_offsets", right_offsets, self.right_streams, self.left_streams),
+            printed=left_offsets is None and right_offsets is None if exact is None else not exact,
         )
-        self._outputs = Streams(_offsets("unit_offsets", unit_offsets, self.units, 0))
+        self._outputs = Streams(
+            _offsets("unit_offsets", unit_offsets, self.units, 0),
+            printed=unit_offsets is None if exact is None else not exact,
+        )
 
     def run(self, left_rates: ArrayLike, right_rates: ArrayLike) -> ModelTable:
         """Throughput and latency in each interval.

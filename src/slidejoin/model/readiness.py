@@ -5,8 +5,10 @@ A deterministic join uses a tuple when every other stream has delivered one with
 (ε_x - t) mod p_x on stream x, and for the longest of these waits in all. The pattern repeats after the
 hyper-period, the least common multiple of the periods.
 
-Equation 20 as printed rounds t / p_x up, which forgets ε_x where two streams other than the first deliver at
-the same time; (t - ε_x) / p_x is meant, as Figures 5 and 6 show.
+Equations 17, 20 and 24 as printed round t / p_x up instead of (t - ε_x) / p_x: a tuple then waits for
+(-t) mod p_x + ε_x, a period too long where stream x delivers less than ε_x after t. With offsets that only
+keep streams apart, this happens where two streams other than the first deliver at the same time. Both forms
+are here; they agree for two streams whose offsets are 0 and tiny.
 
 Remainders are exact: times are fractions, and remainders are computed in integers. Where streams have two
 rates in all, as if both sides share theirs evenly, sums of waits follow from formulas in O(log) for each pair
@@ -38,6 +40,8 @@ class Streams:
     ----------
     offsets
         Seconds at which each stream delivers its first tuple (ε).
+    printed
+        Whether waits are those of the equations as printed, or those of the definition.
 
     Examples
     --------
@@ -49,7 +53,8 @@ class Streams:
     True
     """
 
-    def __init__(self, offsets: Sequence[Fraction]) -> None:
+    def __init__(self, offsets: Sequence[Fraction], printed: bool = False) -> None:
+        self._printed = printed
         self._parts = math.lcm(*(offset.denominator for offset in offsets))  # of a second
         self._offsets = [int(offset * self._parts) for offset in offsets]
 
@@ -84,7 +89,7 @@ class Streams:
                 if len(groups) == 2:
                     total += self._sum_for_one_rate(tuples, rate, offset, least, others)
                 else:
-                    steps = [_Remainders(rate, other, offset - ahead, self._parts) for other, ahead in others]
+                    steps = [self._remainders(rate, offset, *other) for other in others]
                     total += _sum_of_waits(tuples, least / (rate[0] * self._parts), steps)
         return total / (seconds / parts * arrivals)
 
@@ -94,6 +99,14 @@ class Streams:
         A stream waits until the one before it delivers again; the first one waits for the last.
         """
         period = rate[1] * self._parts
+        if self._printed:
+            return [
+                max(
+                    (-offset * rate[0] % period + other * rate[0] for other in _without(offsets, i)),
+                    default=0,
+                )
+                for i, offset in enumerate(offsets)
+            ]
         places = [offset * rate[0] % period for offset in offsets]
         ordered = sorted(set(places))
         waits = {place: before + period - place for before, place in pairwise(ordered)}
@@ -106,10 +119,22 @@ class Streams:
         """The same as :func:`_sum_of_waits` if all others have one rate, in units of 1 / (a·a_x·parts) s."""
         other = others[0][0]
         unit = rate[0] * other[0]
-        starts = [(ahead - offset) * unit for _, ahead in others]
         step, period = rate[1] * other[0], rate[0] * other[1]
-        waits = sum_of_longest(tuples, step, period, starts, least * other[0], self._parts)
+        starts, more = [(ahead - offset) * unit for _, ahead in others], 0
+        if self._printed:
+            starts, more = [-offset * unit], max(ahead for _, ahead in others) * unit
+        at_least = max(least * other[0] - more, 0)
+        waits = sum_of_longest(tuples, step, period, starts, at_least, self._parts) + tuples * more
         return waits / (unit * self._parts)
+
+    def _remainders(self, rate: Ratio, offset: int, other: Ratio, ahead: int) -> "_Remainders":
+        if self._printed:
+            return _Remainders(rate, other, offset, self._parts, more=ahead / self._parts)
+        return _Remainders(rate, other, offset - ahead, self._parts)
+
+
+def _without(offsets: Sequence[int], place: int) -> list[int]:
+    return [*offsets[:place], *offsets[place + 1 :]]
 
 
 def _sum_of_waits(tuples: int, least: float, steps: "Sequence[_Remainders]") -> float:
@@ -135,14 +160,14 @@ class _Remainders:
     2^64: their difference is right, since it lies between -M and M.
     """
 
-    def __init__(self, rate: Ratio, other: Ratio, ahead: int, parts: int) -> None:
+    def __init__(self, rate: Ratio, other: Ratio, ahead: int, parts: int, more: float = 0.0) -> None:
         unit = rate[0] * other[0]
         whole = -(-ahead * unit // parts)
         self._period = rate[0] * other[1]
         self._step = rate[1] * other[0] % self._period
         self._start = whole % self._period
         self._seconds = 1 / unit
-        self._fraction = (whole * parts - ahead * unit) / (parts * unit)
+        self._fraction = (whole * parts - ahead * unit) / (parts * unit) + more
 
     def waits(self, numbers: np.ndarray) -> Floats:
         turns = np.rint(numbers * (self._step / self._period) + self._start / self._period)

@@ -282,7 +282,7 @@ def _ready_wait(workload: Workload, sources: tuple[int, int]) -> float:
     streams = [_whole("sources", count) for count in sources]
     model = JoinModel(
         window=workload.window, alpha=1e-9, beta=1e-9, selectivity=workload.selectivity, deterministic=True,
-        left_streams=streams[0], right_streams=streams[1], interval=workload.interval,
+        left_streams=streams[0], right_streams=streams[1], interval=workload.interval, exact=True,
     )  # fmt: skip
     waits = np.asarray(model.run(workload.left_rates, workload.right_rates)["latency_in"])
     return float(waits.max())
