@@ -21,11 +21,12 @@ INTERVALS = 4  # of the model in a window
 class Search:
     """How saturation is searched for: windows that fill up fast, and rates around what the model says."""
 
-    tuples: int = 20_000  # once windows are full
+    tuples: int = 10_000  # once windows are full
     seconds: float = 0.4  # of a time window
     rows: int = 8400  # of a tuple window
     steps: int = 8  # each halves the range of rates on a logarithmic scale
     rounds: int = 3
+    attempts: int = 3  # at a rate: whatever else the machine does can only add to a backlog
     reach: float = 2.0  # the range, as a factor of what the model says
     growth: float = 0.01  # a backlog that grows by this share of the time means saturation
 
@@ -84,6 +85,6 @@ def _keeps_up(window: Rows | Within, rate: float, search: Search) -> bool:
     tuples["arrival"] = tuples["ready"] = np.arange(len(tuples)) / (2 * rate)
     tuples["side"] = np.arange(len(tuples)) % 2
     attributes(tuples)
+    most = search.growth * search.tuples / (2 * rate)
     with replay(tuples, 1, window) as running:
-        backlog = float(running.run()["backlog"])
-    return backlog <= search.growth * search.tuples / (2 * rate)
+        return any(running.run()["backlog"] <= most for _ in range(search.attempts))
