@@ -58,11 +58,11 @@ def _compared(rows: Sequence[tuple[Sequence[Comparison], str]], path: Path, log:
             axes.set_title(each.name, fontsize="medium")
             axes.set(xlabel="time, s", ylabel=label)
             axes.grid(alpha=0.3)
-            axes.legend(fontsize="small", loc="lower right", frameon=False)
+            axes.legend(fontsize="small", loc="upper left", ncols=2, frameon=False)
             if log and wanted == "latency":
                 axes.set_yscale("log")
             else:
-                axes.set_ylim(0, 1.2 * scale * np.nanmax(model))
+                axes.set_ylim(0, 1.4 * scale * np.nanmax(model))
             errors = each.errors(wanted)
             box.boxplot(errors, widths=0.6, showfliers=False, medianprops={"color": MODEL})
             box.set(xticks=[], ylabel="error, %", ylim=(0, None))
