@@ -122,7 +122,7 @@ bench: setup peers
 	@mkdir -p $(RESULTS)
 	for name in $(BENCH); do $(BIN)/python -m benchmarks $$name --json $(RESULTS)/$$name.json || exit 1; done
 
-# The programs that measure other libraries and the shared index, linked with the core of the Python module; without
+# The programs that measure other libraries, the shared index and what the model predicts, linked with the core of the Python module; without
 # Abseil where it is missing.
 peers: setup
 	$(BIN)/cmake -B $(BUILD) -DSLIDEJOIN_PEERS=ON >/dev/null

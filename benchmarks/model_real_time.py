@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 class RealTime:
     """How much is measured."""
 
-    seconds: int = 6  # of the wall's clock
+    seconds: int = 4  # of the wall's clock
     rounds: int = 3
     load: float = 0.7  # of the rate at which the model says that the join is saturated
 
