@@ -209,14 +209,14 @@ def test_program_says_what_is_wrong(options, message):
 @needs_program
 @pytest.mark.parametrize(("sources", "units"), [(Sources(), 1), (SEVERAL, 1), (SEVERAL, 3)])
 def test_deterministic_latency_is_what_the_model_says(sources, units):
-    """It is in milliseconds, of which the scan has a few microseconds: load does not matter.
+    """It is in milliseconds, of which the scan has a few microseconds, and medians leave out interruptions.
 
     Windows are large enough for a match in each unit.
     """
     experiment = Experiment("deterministic", sources, deterministic=True, units=units)
-    comparison = Comparison(experiment, "tuple", rows(2000), constant(16, 300, 180), since=12)
+    comparison = Comparison(experiment, "tuple", rows(2000), constant(24, 300, 180), since=12)
     with comparison.start() as running:
-        for _ in range(3):
+        for _ in range(7):
             comparison.add(running.run())
     assert np.median(comparison.errors("latency")) < 2
     assert np.median(comparison.errors("throughput")) < 1
