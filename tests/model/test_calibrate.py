@@ -3,9 +3,11 @@
 import math
 
 import pytest
+from typer.testing import CliRunner
 
 from slidejoin.calibration import calibrate
 from slidejoin.calibration.indexes import EFFORTS
+from slidejoin.cli.commands import app
 from slidejoin.errors import SpecError
 from slidejoin.index import PARAMETERS
 from slidejoin.model import Costs
@@ -73,3 +75,28 @@ def test_more_time_measures_larger_windows():
 def test_time_must_be_positive(seconds):
     with pytest.raises(SpecError, match="expected a positive number"):
         calibrate(seconds=seconds)
+
+
+def test_the_command_writes_a_file_and_prints_a_table(tmp_path):
+    file = tmp_path / "costs.json"
+    result = CliRunner().invoke(
+        app, ["model", "calibrate", "--seconds", "0.1", "--output", str(file)], env={"COLUMNS": "120"}
+    )
+    assert result.exit_code == 0, result.output
+    assert "bucket-tree" in result.output
+    assert "a call of push" in result.output
+    assert f"written to {file}" in result.output
+    assert Costs.load(file).measured
+
+
+def test_the_command_writes_the_file_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLIDEJOIN_CALIBRATION", str(tmp_path / "mine.json"))
+    assert CliRunner().invoke(app, ["model", "calibrate", "--seconds", "0.1"]).exit_code == 0
+    assert Costs.load().measured
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    for words in (["--seconds", "0"], ["--seconds", "0.1", "--output", str(tmp_path)]):
+        result = CliRunner().invoke(app, ["model", "calibrate", *words])
+        assert result.exit_code == 1
+        assert len(result.stderr.strip().splitlines()) == 1

@@ -74,7 +74,11 @@ def test_the_pieces_of_a_known_surface():
     times = Surface([2**10, 2**12], [1, 4], [[1e-6, 1e-6], [4e-6, 1e-6]])
     assert times(2**11, 1) == pytest.approx(2e-6)  # as the window
     assert times(2**11, 2) == pytest.approx(2**0.5 * 1e-6)
-    assert times(2**14, 1) == pytest.approx(16e-6)  # goes on
+    assert times(2**14, 1) == pytest.approx(16e-6)  # goes on as the window
+    assert times(2**9, 1) == pytest.approx(0.5e-6)
+    root = Surface([2**10, 2**12], [1], [[1e-6], [2e-6]])
+    assert root(2**14, 1) == pytest.approx(2**0.5 * 2e-6)  # half the slope: a cache was left behind
+    assert root(2**8, 1) == pytest.approx(0.5e-6)
     assert times(2**14, 64) == pytest.approx(1e-6)  # batches beyond the last are as the last
     steep = Surface([2**10, 2**11], [1], [[1e-6], [4e-6]])
     assert steep(2**12, 1) == pytest.approx(8e-6)  # no faster than the window
@@ -199,7 +203,8 @@ def changed(path, value):
         (["calls", "push"], 0, "calls.push is 0; expected a positive number"),
         (["calls", "push"], True, "calls.push is True; expected a number"),
         (["calls", "push"], math.nan, "calls.push is nan; expected a number"),
-        (["listing", "fresh"], -1, "listing.fresh is -1"),
+        (["large", "pairs"], [1], "large.seconds is not a list of 1"),
+        (["large", "seconds", 0], -1, "large.seconds is -1"),
         (["listing", "window"], [4096, 4096, 5000, 6000], "listing.window does not ascend"),
         (["listing", "seconds"], [[1]], "listing.seconds is not a list of"),
         (["indexes", "b-tree", "base", "seconds", 0], [1e-9], "indexes.b-tree.base.seconds is not a list of"),

@@ -71,7 +71,7 @@ def calibrate(seconds: float = 50, spark: bool = False, progress: Progress | Non
         tell(name)
         index_costs[name] = measure_index(name, effort, count, tick)
     tell("listing matches")
-    listing, fresh, listing_spread = measure_listing(effort, count, push, tick)
+    listing, large, listing_spread = measure_listing(effort, count, push, tick)
     tell("rows and workers")
     row = measure_row(effort, calls)
     speedups, speedups_spread = measure_speedups(effort)
@@ -85,14 +85,14 @@ def calibrate(seconds: float = 50, spark: bool = False, progress: Progress | Non
     return Costs(
         index_costs=index_costs,
         listing=listing,
-        fresh=fresh,
+        large=large,
         push=push,
         count=count,
         window_push=calls["window_push"].mean,
         window_row=max(row.median, 1e-9),
         speedups=speedups,
         spark=spark_costs,
-        machine=_machine(),
+        machine=_machine() if spark else {**_machine(), "spark_from": "not measured here: the default"},
         date=datetime.now(UTC).date().isoformat(),
         spread={
             "calls": max(figure.spread for figure in calls.values()),

@@ -27,6 +27,8 @@ class Effort:
     least: int = 2**16  # arrivals of a measurement, at least
     singles: int = 2**11  # arrivals of a turn that are pushed one by one
     pairs: int = 2**18  # listed in a turn
+    small_result: int = 2**16  # pairs of a push that stay in a cache
+    results: tuple[int, ...] = (2**18, 2**20, 2**22)  # pairs of larger pushes
 
 
 # What is left out first where there is little time.
@@ -36,10 +38,12 @@ EFFORTS = (
     Effort(
         windows=(2**10, 2**14), loops=(2**8, 2**11), batches=(1, 16, 256, 2048), scanned_batches=(16, 2048),
         listed=(1, 16, 64, 128), middle=2**13, turns=3, least=2**13, singles=2**8, pairs=2**14,
+        results=(2**18,),
     ),
     Effort(
         windows=(2**8, 2**11), loops=(2**6, 2**9), batches=(1, 16, 256), scanned_batches=(16, 256),
         matches=(16, 64), listed=(1, 16, 64), middle=2**9, turns=2, least=2**9, singles=2**5, pairs=2**10,
+        small_result=2**12, results=(2**14,),
     ),
 )  # fmt: skip
 
@@ -67,7 +71,7 @@ def measure_index(name: str, effort: Effort, count_call: float, tick: Callable[[
             many = _in_turns(Stream(name, window, few), effort, effort.scanned_batches, arrivals // 4)
             scans[matches].append(
                 [
-                    max((figure.mean - figures[batch].mean) * matches / few, _LEAST)
+                    max((figure.median - figures[batch].median) * matches / few, _LEAST)
                     for batch, figure in many.items()
                 ]
             )
@@ -84,11 +88,13 @@ def measure_index(name: str, effort: Effort, count_call: float, tick: Callable[[
 
 
 def _net(name: str, window: int, batch: int, figure: Figure, copy: float, count_call: float) -> float:
-    """Search and insert of an arrival: without the call and the merges."""
-    if batch == 1:  # so few arrivals that most turns have no merge
-        return max(figure.median - count_call, 0.1 * figure.median)
-    merge = copy * moved_entries(name, window, batch)
-    return max(figure.mean - count_call / batch - merge, 0.1 * figure.mean)
+    """Search and insert of an arrival: without the call and the merges.
+
+    Most turns have no merge of the merging trees, and none of single arrivals; the median leaves them out.
+    """
+    merges = name in ("sorted-run", "bi-sort") and batch > 1
+    merge = copy * moved_entries(name, window, batch) if merges else 0.0
+    return max(figure.median - count_call / batch - merge, 0.1 * figure.median)
 
 
 def _segments(effort: Effort, scans: dict[int, list[list[float]]]) -> dict[float, Surface]:
@@ -162,41 +168,39 @@ def _insert_share(name: str, effort: Effort, copy: float, count_call: float, bas
 
 def measure_listing(
     effort: Effort, count_call: float, push_call: float, tick: Callable[[], None]
-) -> tuple[Surface, float, float]:
-    """Seconds of listing an arrival's matches, and of a pair of a large result; the spread of the first.
+) -> tuple[Surface, Surface, float]:
+    """Seconds of listing an arrival's matches; of a pair of a large result; the spread of the first.
 
     All indexes list their matches in the same way.
     """
+    calls = push_call - count_call
     rows, spreads = [], []
     for window in effort.windows:
         row: list[float] = []
         for matches in effort.listed:
-            few = min(matches, window // 4)
-            stream = Stream("bucket-tree", window, few)
-            arrivals = max(effort.pairs // few // 256, 1) * 256
-            arrivals = min(arrivals, 2**15)
-            extra = []
-            stream.time(arrivals, 256, listed=True)
-            for _ in range(effort.turns):
-                counted = stream.time(arrivals, 256)
-                extra.append(stream.time(arrivals, 256, listed=True) - counted)
-            figure = Figure(extra)
+            figure = _listed(effort, window, matches, effort.small_result, calls)
             spreads.append(figure.spread)
-            seconds = (figure.median - (push_call - count_call) / 256) * matches / few
-            row.append(max(seconds, row[-1] if row else _LEAST))
+            row.append(max(figure.median, row[-1] if row else _LEAST))
         rows.append(row)
         tick()
     listing = Surface(effort.windows, effort.listed, rising(rows))
-    return listing, _fresh(effort, listing), float(np.median(spreads))
+    window, matches = effort.windows[1], effort.listed[-2]
+    extra = [_LEAST / 100]
+    for pairs in effort.results:
+        figure = _listed(effort, window, matches, pairs, calls)
+        extra.append(max((figure.median - listing(window, matches)) / matches, extra[-1]))
+    return listing, Surface([1], [effort.small_result, *effort.results], [extra]), float(np.median(spreads))
 
 
-def _fresh(effort: Effort, listing: Surface) -> float:
-    """Seconds a pair by which a result of 2^22 pairs and more costs more than small ones."""
-    window, matches = effort.windows[min(1, len(effort.windows) - 1)], effort.listed[-1]
-    stream = Stream("bucket-tree", window, min(matches, window // 4))
-    batch = 2**22 * 5 // 4 // matches
-    if effort.pairs < 2**18:  # no time for so many
-        return 0.0
-    large = min(stream.time(batch, batch, listed=True) for _ in range(3))
-    counted = min(stream.time(batch, batch) for _ in range(2))
-    return float(f"{max((large - counted - listing(window, matches)) / matches, 0.0):.3g}")
+def _listed(effort: Effort, window: int, matches: int, pairs: int, calls: float) -> Figure:
+    """Seconds that an arrival's matches take to be listed, in pushes that have so many pairs."""
+    few = min(matches, window // 4)
+    batch = max(min(pairs // few, 1024) if pairs == effort.small_result else pairs // few, 32)
+    stream = Stream("bucket-tree", window, few)
+    arrivals = min(max(effort.pairs // few, batch), 2**15)
+    stream.time(arrivals, batch, listed=True)
+    extra = []
+    for _ in range(effort.turns):
+        counted = stream.time(arrivals, batch)
+        extra.append((stream.time(arrivals, batch, listed=True) - counted - calls / batch) * matches / few)
+    return Figure(extra)

@@ -14,6 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from slidejoin.cli.calibrate import calibrate
 from slidejoin.cli.failure import one_line
 from slidejoin.errors import SpecError
 from slidejoin.model import Costs, IndexCost, JoinModel, ModelTable
@@ -25,6 +26,8 @@ from slidejoin.run.text import parse_window
 app = typer.Typer(
     help="The performance of a join before it runs.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+
+app.command()(calibrate)
 
 Rates = NDArray[np.float64]
 _SPANS = 15  # rows of the printed table

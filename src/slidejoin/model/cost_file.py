@@ -69,7 +69,11 @@ def to_json(costs: Costs) -> dict[str, Any]:
         "machine": dict(costs.machine),
         "spread": dict(costs.spread),
         "calls": {name: getattr(costs, name) for name in _CALLS},
-        "listing": {**_surface_json(costs.listing, "window", "matches"), "fresh": costs.fresh},
+        "listing": _surface_json(costs.listing, "window", "matches"),
+        "large": {
+            "pairs": [int(each) for each in costs.large.columns],
+            "seconds": [float(f"{time:.4g}") for time in costs.large.seconds[0]],
+        },
         "speedups": {str(workers): speedup for workers, speedup in costs.speedups.items()},
         "spark": None if costs.spark is None else {"floor": costs.spark.floor, "row": costs.spark.row},
         "indexes": {name: _index_json(each) for name, each in costs.index_costs.items()},
@@ -86,6 +90,8 @@ def from_json(data: Any, measured: bool = True) -> Costs:
     if version != VERSION:
         raise ValueError(f"version {version!r}; this version of slidejoin reads version {VERSION}")
     calls, listing = top.part("calls"), top.part("listing")
+    large = top.part("large")
+    pairs = large.sizes("pairs")
     speedups = {_whole(name): number for name, number in top.part("speedups").numbers().items()}
     if 1 not in speedups:
         raise ValueError("speedups has no figure of 1 worker")
@@ -97,7 +103,7 @@ def from_json(data: Any, measured: bool = True) -> Costs:
     return Costs(
         index_costs={name: _index(indexes.part(name)) for name in PARAMETERS},
         listing=listing.surface("window", "matches"),
-        fresh=listing.number("fresh", zero=True),
+        large=Surface([1], pairs, [large.positive("seconds", len(pairs))]),
         **{name: calls.number(name) for name in _CALLS},
         speedups=dict(sorted(speedups.items())),
         spark=None if spark is None else SparkCosts(spark.number("floor"), spark.number("row")),

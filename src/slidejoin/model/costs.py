@@ -14,9 +14,9 @@ between them:
     ``search``, ``insert``  ``base(w, b)``, measured where an arrival has one match, less the merge; the
                             share of the insert is measured by joins of which one side is empty
     ``scan``                ``scan(w, b, k)`` for the matches k beyond the first one, the paper's match rate;
-                            where they are listed, ``listing(w, k)`` for sorting and writing them; results of
-                            more than 2^22 pairs take fresh memory from the system each time: ``fresh`` for
-                            each pair
+                            where they are listed, ``listing(w, k)`` for sorting and writing them, and
+                            ``large(b·k)`` for each where a push has many: they leave the caches, and very
+                            many take fresh memory from the system each time
     ``merge``               ``copy`` for each entry that merges move, M / (m·w); how many these are is known:
                             :func:`moved_entries`
     ``call``                the call from Python, divided by the batch
@@ -33,8 +33,6 @@ from typing import Any
 
 from slidejoin.errors import SpecError, suggestion
 from slidejoin.model.surface import Surface
-
-LARGE_RESULT = 2**21  # pairs; from here to twice as many, results begin to take fresh memory each time
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Costs:
 
     index_costs: Mapping[str, IndexCosts]
     listing: Surface  # seconds of an arrival's matches, by window and number
-    fresh: float  # seconds for each pair of a large result
+    large: Surface  # seconds more for each pair of a result, by the number of its pairs
     push: float  # seconds of a call of NumericJoin.push, count and WindowJoin.push
     count: float
     window_push: float
@@ -254,8 +252,8 @@ class Costs:
         few = min(matches, 1.0)
         most = self.listing.columns[-1]
         beyond = max(matches / most, 1.0)  # a sort of more matches costs as much for each
-        large = min(max(matches * batch / LARGE_RESULT - 1, 0.0), 1.0)
-        return few * beyond * self.listing(window, max(matches, 1.0)) + large * self.fresh * matches
+        large = self.large(1, matches * batch) * matches
+        return few * beyond * self.listing(window, max(matches, 1.0)) + large
 
 
 def _check(name: str, number: float, least: int) -> None:

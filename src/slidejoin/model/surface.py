@@ -2,13 +2,12 @@
 
 The time of an index over the size of its window is flat while a cache holds it, grows as a power of the
 window where entries are copied, and as a logarithm where a tree gets another level. A line between two
-measurements, with all axes logarithmic, follows each of them closely, and beyond the last measurement it goes
-on with the slope that it has.
+measurements, with all axes logarithmic, follows each of them closely.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,15 +25,17 @@ class Surface:
 
     Notes
     -----
-    Beyond the first and the last row the slope of the nearest two goes on, though never below 0 nor above 1:
-    no time falls as a window grows, and none grows faster than the window. Beyond the columns it is constant.
+    Below the first row the slope of the first two goes on, and above the last row half of that of the last
+    two: what grows because a cache is left behind soon stops to grow. A slope near 1, that of a time which is
+    proportional to the window, stays. No time falls as a window grows, and none grows faster than the window.
+    Beyond the columns it is constant.
     Cost: O(log of the measurements).
 
     Examples
     --------
     >>> times = Surface([1024, 4096], [1, 16], [[4e-7, 1e-7], [8e-7, 1e-7]])
     >>> f"{times(2048, 1):.3g} {times(8192, 1):.3g} {times(4096, 16):.3g}"
-    '5.66e-07 1.13e-06 1e-07'
+    '5.66e-07 9.51e-07 1e-07'
     """
 
     rows: tuple[float, ...]
@@ -51,8 +52,9 @@ class Surface:
     def __call__(self, row: float, column: float) -> float:
         """The seconds at these sizes."""
         logs = self._logs
-        across = [_line(self._columns, times, _log(column), 0.0, 0.0) for times in logs]
-        return math.exp(_line(self._rows, across, _log(row), 0.0, 1.0))
+        across = [_line(self._columns, times, _log(column), lambda _: 0.0) for times in logs]
+        rest = _below if row < self.rows[0] else _above
+        return math.exp(_line(self._rows, across, _log(row), rest))
 
     @cached_property
     def _rows(self) -> list[float]:
@@ -86,13 +88,23 @@ def _log(size: float) -> float:
     return math.log(max(size, 1.0))
 
 
-def _line(places: Sequence[float], values: Sequence[float], at: float, least: float, most: float) -> float:
-    """The value at a place: on the line between its neighbours; outside the slope is within the limits."""
+def _below(slope: float) -> float:
+    return min(max(slope, 0.0), 1.0)
+
+
+def _above(slope: float) -> float:
+    return _below(max(slope / 2, 2 * slope - 1))
+
+
+def _line(
+    places: Sequence[float], values: Sequence[float], at: float, outside: Callable[[float], float]
+) -> float:
+    """The value at a place: on the line between its neighbours; ``outside`` gives the slope beyond."""
     if len(places) == 1:
         return values[0]
     right = min(max(bisect_right(places, at), 1), len(places) - 1)
     slope = (values[right] - values[right - 1]) / (places[right] - places[right - 1])
     if at < places[0] or at > places[-1]:
         end = 0 if at < places[0] else -1
-        return values[end] + min(max(slope, least), most) * (at - places[end])
+        return values[end] + outside(slope) * (at - places[end])
     return values[right - 1] + slope * (at - places[right - 1])
