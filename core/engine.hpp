@@ -70,11 +70,21 @@ struct IndexedSpec {
 // How several threads share the work of a join (docs/concurrency.md).
 enum class Strategy { automatic, phases, shared_index, round_robin, subwindows };
 
+// From where on a join that chooses its index takes another one than the bucket-tree. The numbers come from
+// the costs of the machine; these are typical.
+struct ChoiceLimits {
+    std::uint64_t live = 0;     // for windows that hold so many tuples together, or more
+    double share = 0.125;       // of these that go through the join together: sorted-run
+    double many = 192;          // matches of an arrival: im-tree
+    double many_counted = 256;  // matches of an arrival that are only counted: bi-sort
+};
+
 struct JoinSpec {
     std::vector<ConjunctSpec> on;
     IndexedSpec indexed;
     IndexKind index = IndexKind::b_tree;
     bool automatic = false;  // the join chooses its index, and changes it when that pays
+    std::vector<ChoiceLimits> limits{ChoiceLimits{}};  // by ascending windows
     IndexOptions options;
     WindowSpec window;
     bool self_join = false;

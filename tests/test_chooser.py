@@ -7,9 +7,17 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin.model.choice import Choice
 
 WINDOW = 2048
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
+
+
+@pytest.fixture(autouse=True)
+def typical_limits(monkeypatch):
+    """Limits that do not depend on the costs of a machine (tests/model/test_choice.py has these)."""
+    fixed = Choice([(0, 0.125, 192.0, 256.0)], "typical costs")
+    monkeypatch.setattr("slidejoin.native.choice", lambda: fixed)
 
 
 def keys_of(rng: np.random.Generator, count: int, spread: int) -> tuple[np.ndarray, np.ndarray]:

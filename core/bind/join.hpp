@@ -28,12 +28,15 @@ class NativeJoin {
                const std::vector<std::tuple<std::string, double>>& options, std::uint32_t workers,
                const std::string& strategy, std::uint32_t task_size, bool blocking_merge,
                std::uint32_t subwindows, std::uint32_t batch, std::uint64_t batch_us,
-               const std::shared_ptr<Crew>& crew)
+               const std::shared_ptr<Crew>& crew, const std::vector<Limits>& limits)
         : timed_(window != "rows"), self_join_(self_join), hashed_(hashed), outcome_owner_(outcome) {
         JoinSpec spec = spec_of(on, equalities, banded, keys_);
         if (!outcome.is_none()) outcome_ = &nb::cast<NativeOutcome*>(outcome)->outcome();
         for (int side = 0; outcome_ && side < 2; ++side) spec.finals[side] = outcome_->type().preserves[side];
         spec.automatic = index == "auto";
+        if (!limits.empty()) spec.limits.clear();
+        for (const auto& [live, share, many, many_counted] : limits)
+            spec.limits.push_back({live, share, many, many_counted});
         if (!spec.automatic) {
             const IndexEntry& entry = find(catalog(), index);
             spec.index = entry.kind;

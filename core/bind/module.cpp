@@ -173,14 +173,15 @@ NB_MODULE(_core, m) {
                       std::uint32_t, const std::string&, nb::object, bool,
                       const std::vector<std::tuple<std::string, double>>&, std::uint32_t, const std::string&,
                       std::uint32_t, bool, std::uint32_t, std::uint32_t, std::uint64_t,
-                      const std::shared_ptr<Crew>&>(),
+                      const std::shared_ptr<Crew>&, const std::vector<Limits>&>(),
              nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
              "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
              "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
              "banded"_a = "conjunct", "outcome"_a = nb::none(), "hashed"_a = false,
              "options"_a = std::vector<std::tuple<std::string, double>>(), "workers"_a = 1,
              "strategy"_a = "auto", "task_size"_a = 8, "blocking_merge"_a = false, "subwindows"_a = 8,
-             "batch"_a = 4096, "batch_us"_a = 0, "crew"_a.none() = nb::none())
+             "batch"_a = 4096, "batch_us"_a = 0, "crew"_a.none() = nb::none(),
+             "limits"_a = std::vector<Limits>())
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "

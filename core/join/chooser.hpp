@@ -5,7 +5,8 @@
 // stand side by side, in runs of which bi-sort counts a stretch by two searches, and im-tree lists it without
 // testing keys. docs/indexes.md has the figures. The chooser looks whenever half of both windows has passed
 // or grown, and changes the index only after two looks that agree: moving the windows into another structure
-// costs a sort and about as much as inserting them anew.
+// costs a sort and about as much as inserting them anew. Where "large" and "many" begin comes from the costs
+// of the machine (src/slidejoin/model/choice.py).
 #pragma once
 
 #include "../engine.hpp"
@@ -15,6 +16,8 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 class Chooser {
   public:
     static constexpr IndexKind kFirst = IndexKind::bucket_tree;
+
+    explicit Chooser(const std::vector<ChoiceLimits>& limits = {ChoiceLimits{}}) : limits_(limits) {}
 
     IndexKind kind() const { return kind_; }
     std::uint64_t changes() const { return changes_; }
@@ -63,8 +66,6 @@ class Chooser {
   private:
     static constexpr std::uint64_t kLeast = 4096;  // arrivals of a look
     static constexpr std::uint64_t kLarge = 1024;  // arrivals of a batch that is worth a pass over the window
-    static constexpr double kMany = 192;           // matches whose keys stand side by side with profit
-    static constexpr double kManyCounted = 256;    // matches that are counted by ranges with profit
 
     struct Seen {
         std::uint64_t together;
@@ -73,11 +74,15 @@ class Chooser {
         bool counted;
     };
 
-    static IndexKind choose(const Seen& seen) {
-        if (seen.counted && seen.matches >= kManyCounted && seen.together >= seen.live / 32)
+    IndexKind choose(const Seen& seen) const {
+        std::size_t i = limits_.size() - 1;
+        while (i > 0 && limits_[i].live > seen.live) --i;
+        const ChoiceLimits& limits = limits_[i];
+        const double share = static_cast<double>(seen.together) / static_cast<double>(seen.live);
+        if (seen.counted && seen.matches >= limits.many_counted && share >= 1.0 / 32)
             return IndexKind::bi_sort;
-        if (seen.together >= kLarge && seen.together >= seen.live / 8) return IndexKind::sorted_run;
-        return seen.matches >= kMany ? IndexKind::im_tree : IndexKind::bucket_tree;
+        if (seen.together >= kLarge && share >= limits.share) return IndexKind::sorted_run;
+        return seen.matches >= limits.many ? IndexKind::im_tree : IndexKind::bucket_tree;
     }
 
     const char* reason() const {
@@ -93,6 +98,7 @@ class Chooser {
         }
     }
 
+    std::vector<ChoiceLimits> limits_;  // one at least
     IndexKind kind_ = kFirst;
     IndexKind wanted_ = kFirst;
     std::uint64_t changes_ = 0;

@@ -23,6 +23,7 @@ class SerialJoin final : public Engine {
     SerialJoin(const JoinSpec& spec, Make make)
         : spec_(spec),
           make_(make),
+          chooser_(spec.limits),
           window_(spec),
           lanes_(spec_),
           lane_(lanes_[0]),

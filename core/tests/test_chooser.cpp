@@ -62,6 +62,25 @@ TEST(index_follows_what_is_seen) {
     CHECK(chosen_for({kWindows / 4, 256, false}) == IndexKind::bi_sort);
 }
 
+TEST(limits_are_those_of_the_window) {
+    const std::vector<ChoiceLimits> limits{{0, 0.25, 10, 20}, {kWindows, 0.5, 1000, 2000}};
+    const auto chosen = [&](const Pushes& pushes) {
+        Chooser chooser(limits);
+        look(chooser, pushes);
+        return chooser.kind();
+    };
+    CHECK(chosen({16, 9, true, kWindows - 1}) == IndexKind::bucket_tree);
+    CHECK(chosen({16, 10, true, kWindows - 1}) == IndexKind::im_tree);
+    CHECK(chosen({16, 999}) == IndexKind::bucket_tree);
+    CHECK(chosen({16, 1000}) == IndexKind::im_tree);
+    CHECK(chosen({kWindows / 4, 2, true, kWindows - 1}) == IndexKind::sorted_run);
+    CHECK(chosen({kWindows / 4, 2}) == IndexKind::bucket_tree);
+    CHECK(chosen({kWindows / 2, 2}) == IndexKind::sorted_run);
+    CHECK(chosen({kWindows / 16, 20, false, kWindows - 1}) == IndexKind::bi_sort);
+    CHECK(chosen({kWindows / 16, 1999, false, 4 * kWindows}) == IndexKind::im_tree);
+    CHECK(chosen({kWindows / 8, 2000, false, 4 * kWindows}) == IndexKind::bi_sort);
+}
+
 TEST(a_change_takes_two_looks_that_agree) {
     Chooser chooser;
     CHECK(look(chooser, {16, 500}, 1) == 0);

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from slidejoin.indexed import Plan
 from slidejoin.keys import BoundKey
+from slidejoin.model.choice import choice
 from slidejoin.spec import JoinSpec
 from slidejoin.stats import JoinStats
 
@@ -51,7 +52,7 @@ def explain(
         if chosen_for:
             _, why, changes = chosen_for
             changed = f"; changed {changes} time{'s' * (changes > 1)}" if changes else ""
-            lines.append(("chosen", f"automatically: {why}{changed}"))
+            lines.append(("chosen", f"automatically, by {choice().source}: {why}{changed}"))
         others = [_condition(key) for key in chosen.keys[len(indexed) :]]
         if spec.window.has_watermark and not by_time:
             others += time

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from slidejoin import _core, isa
 from slidejoin.index import parse_index, parse_strategy
+from slidejoin.model.choice import choice
 
 # An end of a range: ("none", 0) open, ("sum", offset) key + offset, ("beyond", offset) the same of floats
 # without the sum itself, ("step", n) places in the order of keys.
@@ -71,6 +72,7 @@ def native_join(
         subwindows=int(numbers.get("count", 8)),
         batch=int(numbers.get("batch", 4096)),
         batch_us=int(numbers.get("batch_us", 0)),
+        limits=choice().limits if name == "auto" else [],
         **window,
     )
 
