@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from benchmarks import machine, model_nested, model_plan
+from benchmarks import machine, model_indexed, model_nested, model_plan
 from benchmarks.report import Report
 from slidejoin.calibration import calibrate
 from slidejoin.cores import usable_cores
@@ -16,11 +16,14 @@ class Sizes:
     """How much is measured, in each part."""
 
     nested: model_nested.Sizes = field(default_factory=model_nested.Sizes)
+    indexed: model_indexed.Sizes = field(default_factory=model_indexed.Sizes)
     plan: model_plan.Sizes = field(default_factory=model_plan.Sizes)
     calibration_seconds: float = 50
 
 
-QUICK = Sizes(nested=model_nested.QUICK, plan=model_plan.QUICK, calibration_seconds=0.1)
+QUICK = Sizes(
+    nested=model_nested.QUICK, indexed=model_indexed.QUICK, plan=model_plan.QUICK, calibration_seconds=0.1
+)
 
 
 def run(quick: bool, say: Say) -> Report:
@@ -30,5 +33,6 @@ def run(quick: bool, say: Say) -> Report:
     results, figures = model_nested.measure(sizes.nested, say)
     say("calibration of the indexes")
     costs = calibrate(sizes.calibration_seconds)
+    results += model_indexed.lines(sizes.indexed, costs, say)
     results += model_plan.lines(sizes.plan, costs, usable_cores(), say)
     return Report("model", quick, machine.finished(where), asdict(sizes), results, figures)

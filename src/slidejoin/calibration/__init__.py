@@ -8,6 +8,8 @@ import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import numpy as np
+
 from slidejoin import isa
 from slidejoin.calibration.indexes import EFFORTS, Effort, measure_index, measure_listing
 from slidejoin.calibration.overheads import measure_calls, measure_row, measure_speedups
@@ -50,6 +52,7 @@ def calibrate(seconds: float = 50, spark: bool = False, progress: Progress | Non
     """
     if not seconds > 0:
         raise SpecError(f"seconds={seconds!r}; expected a positive number")
+    _keep_freed_memory()
     effort = _effort(seconds)
     steps = (len(PARAMETERS) + 1) * len(effort.windows) + 2
     done = 0
@@ -102,6 +105,15 @@ def calibrate(seconds: float = 50, spark: bool = False, progress: Progress | Non
             "spark": spark_spread,
         },
     )
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library keep freed memory of up to 32 MB, as in any process that has had large arrays.
+
+    Before that, it takes memory for a result of 15,000 pairs from the system each time, which costs three
+    times as much as the result.
+    """
+    np.empty(2**25 - 2**16, np.uint8)
 
 
 def _effort(seconds: float) -> Effort:

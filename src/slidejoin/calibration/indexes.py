@@ -28,7 +28,7 @@ class Effort:
     singles: int = 2**11  # arrivals of a turn that are pushed one by one
     pairs: int = 2**18  # listed in a turn
     small_result: int = 2**16  # pairs of a push that stay in a cache
-    results: tuple[int, ...] = (2**18, 2**20, 2**22)  # pairs of larger pushes
+    results: tuple[int, ...] = (2**18, 2**20, 2**21, 2**22)  # pairs of larger pushes
 
 
 # What is left out first where there is little time.
