@@ -26,11 +26,10 @@ class EmittingLoop : public NestedLoop<Key> {
 
         void entries(const Key* keys, const std::uint32_t* positions, std::size_t count,
                      Interval<Key> interval, Visible visible) {
-            peers::Emission::compared(count);
             for (std::size_t from = 0; from < count; from += kPiece) {
-                const std::size_t before = matches.size();
-                matches.entries(keys + from, positions + from, std::min(kPiece, count - from), interval,
-                                visible);
+                const std::size_t before = matches.size(), piece = std::min(kPiece, count - from);
+                matches.entries(keys + from, positions + from, piece, interval, visible);
+                peers::Emission::compared(piece);
                 if constexpr (requires { matches.data(); })
                     peers::Emission::emit(matches.data() + before, matches.size() - before, visible.first);
             }

@@ -8,7 +8,8 @@
 // n-th tuple, compares all, and has a clock of its own; output tuples are merged in the order of their
 // timestamps: one is released when no unit can deliver one that sorts before it (docs of slidejoin.order have
 // the rule). A unit works for at most a --quota of each second; then it waits for the next one, as the
-// paper's program does. With --real T the clock is the wall's from second T of the schedule on.
+// paper's program does. With --real T the clock is the wall's from second T of the schedule on. With
+// --counted NS a comparison takes so many nanoseconds, whatever it really takes.
 //
 // Each line of standard input starts a run from empty windows; a line of JSON has sums for each second:
 // by the second in which a tuple is processed
@@ -39,7 +40,7 @@ namespace {
 
 constexpr const char* kUsage =
     "model_peer --schedule FILE --seconds N [--rows N | --span SECONDS] [--units N] [--quota SHARE] [--real "
-    "T]\n";
+    "T] [--counted NS]\n";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Options {
@@ -67,7 +68,7 @@ class Options {
   private:
     std::map<std::string, std::string> values_{{"--schedule", ""}, {"--seconds", ""}, {"--rows", "0"},
                                                {"--span", "0"},    {"--units", "1"},  {"--quota", "1"},
-                                               {"--real", "inf"}};
+                                               {"--real", "inf"},  {"--counted", "0"}};
 };
 
 std::vector<Tuple> read(const std::string& path) {
@@ -136,6 +137,7 @@ class Replay {
             throw std::invalid_argument("--units: expected at least one, and one with --real");
         if (spec_.window.left == 0 && spec_.window.duration == 0)
             throw std::invalid_argument("expected --rows or --span");
+        Emission::count_time(static_cast<std::int64_t>(options.number("--counted")));
     }
 
     void run() {
