@@ -1,9 +1,13 @@
 """The command line: what it prints and how it exits."""
 
+import io
 import re
+import subprocess
 import sys
 
+import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.json
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -116,6 +120,7 @@ def test_run_replaces_only_what_it_may(files):
     result = run_files()
     assert result.exit_code == 1
     assert "out is not empty; choose another directory or give --overwrite" in result.output
+    assert sorted(entry.name for entry in files.iterdir()) == ["out", "quotes.csv", "trades.csv"]
     assert (files / "out" / "old.txt").exists()
     assert run_files("--overwrite").exit_code == 0
     assert [entry.name for entry in (files / "out").iterdir()] == ["part-00000.parquet"]
@@ -146,6 +151,14 @@ def test_run_says_what_is_wrong_in_one_line(files, options, says):
         (["--partitions", "2"], "--partitions is for --engine spark"),
         (["--stream"], "--stream is for --engine spark"),
         (["--engine", "spark", "--files-per-batch", "1"], "--files-per-batch is for --stream"),
+        (["--format", "cvs"], "--format 'cvs'; expected one of parquet, csv, tsv, json, arrow; did you mean"),
+        (["--output-format", "xml"], "--output-format 'xml'; expected one of"),
+        (
+            ["--engine", "spark", "--output-format", "csv"],
+            "Spark writes a directory of Parquet files, not out",
+        ),
+        (["--engine", "spark", "--sort-by", "ts"], "leave --sort-by out"),
+        (["--merge-by", "trade"], "--merge-by is for rows(...)"),
     ],
 )
 @pytest.mark.usefixtures("files")
@@ -162,6 +175,140 @@ def test_run_says_which_file_is_damaged(files):
     assert result.exit_code == 1
     assert "trades.csv" in result.output
     assert "Traceback" not in result.output
+
+
+TABLES = pyarrow.csv.read_csv(io.BytesIO(TRADES.encode())), pyarrow.csv.read_csv(io.BytesIO(QUOTES.encode()))
+NEAR = slidejoin.join(*TABLES, slidejoin.band("price", within=0.5))
+SQL = "abs(left.price - right.price) <= 0.5"
+
+
+def run_whole(*more, on=SQL, output="near.csv"):
+    return run("run", "trades.csv", "quotes.csv", "--on", on, "--output", output, *more)
+
+
+def test_run_joins_all_rows_without_a_window(files):
+    result = run_whole()
+    assert result.exit_code == 0, result.output
+    assert pyarrow.csv.read_csv(files / "near.csv") == NEAR
+    assert "late rows" not in result.output
+    assert "result in near.csv" in result.output
+
+
+def test_run_picks_columns(files):
+    assert run_whole("--columns", "quote,trade").exit_code == 0
+    assert pyarrow.csv.read_csv(files / "near.csv") == NEAR.select(["quote", "trade"])
+    result = run_whole("--columns", "quote,trad", output="other.csv")
+    assert result.exit_code == 1
+    assert "the result has no column 'trad'" in result.output
+    assert "did you mean 'trade'?" in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_quiet_run_prints_nothing(files):
+    result = run_whole("--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+    assert pyarrow.csv.read_csv(files / "near.csv") == NEAR
+    result = run_whole("--quiet")
+    assert result.exit_code == 1
+    assert result.stderr == "near.csv exists; choose another name or give --overwrite\n"
+    assert result.stdout == ""
+
+
+def test_result_on_standard_output(files):  # noqa: ARG001
+    result = run_whole("--output-format", "json", output="-")
+    assert result.exit_code == 0, result.output
+    assert pyarrow.json.read_json(io.BytesIO(result.stdout.encode())) == NEAR
+    assert "result in standard output" in result.stderr
+
+
+def test_explain_prints_the_plan_and_ends(files):
+    result = run_files("--explain", on=SQL)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^join +inner on band\('price', within=0.5\)$", result.output, re.MULTILINE)
+    assert re.search(r"^left +trades.csv: 1 csv file; trade int64, price double", result.output, re.MULTILINE)
+    assert sorted(entry.name for entry in files.iterdir()) == ["quotes.csv", "trades.csv"]
+    assert run_files("--explain", on="left.cost = right.price").exit_code == 1
+
+
+LATE = "trade,price,ts\n1,10.0,1\n2,20.0,2\n3,20.1,90\n4,20.0,2\n5,20.2,91\n"
+
+
+def test_fail_on_late(files):
+    (files / "trades.csv").write_text(LATE)
+    (files / "quotes.csv").write_text(QUOTES + "9,20.0,95\n9,20.0,95\n")
+    result = run_files("--fail-on-late")
+    assert result.exit_code == 3
+    assert "1 rows were late (--fail-on-late); the result is complete without them" in result.stderr
+    whole = pyarrow.dataset.dataset(files / "out").to_table()
+    assert whole["trade"].to_pylist() == [2]
+    assert run_files("--overwrite").exit_code == 0
+    assert pyarrow.dataset.dataset(files / "out").to_table() == whole
+    result = run_files("--fail-on-late", "--overwrite", "--sort-by", "ts")
+    assert result.exit_code == 0, result.output
+    assert "both inputs were sorted in memory by ts" in result.output
+    assert sorted(pyarrow.dataset.dataset(files / "out").to_table()["trade"].to_pylist()) == [2, 4]
+
+
+def test_log_level(files):
+    (files / "trades.csv").write_text(LATE)
+    (files / "quotes.csv").write_text(QUOTES + "9,20.0,95\n")
+    command = [
+        sys.executable, "-m", "slidejoin", "run", "trades.csv", "quotes.csv", "--on", SQL, "--quiet",
+        "--window", "interval(5, 1, time='ts', lateness=3)", "--output", "-",
+    ]  # fmt: skip
+    for level, shown in (("warning", True), ("error", False)):
+        done = subprocess.run([*command, "--log-level", level], capture_output=True, text=True, check=True)
+        assert ("WARNING 1 late row in the join" in done.stderr) is shown
+        assert done.stdout.splitlines()[0] == '"trade","price","ts","quote","price_right","ts_right"'
+
+
+def test_errors_of_a_condition_point_at_the_place(files):  # noqa: ARG001
+    result = run_whole(on="left.price < right.price or left.ts = right.ts")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[1:] == [
+        "  left.price < right.price or left.ts = right.ts",
+        "                           ^",
+    ]
+
+
+def test_bad_value_is_one_line(files):
+    (files / "trades.csv").write_text(
+        TRADES * 1 + "".join(f"{i},1.5,4\n" for i in range(200_000)) + "5,x,9\n"
+    )
+    result = run_whole()
+    assert result.exit_code == 1
+    assert (
+        result.stderr == "trades.csv, row 200004 (line 200005), column 'price': 'x' is not of type double\n"
+    )
+    assert not (files / "near.csv").exists()
+
+
+def test_wrong_usage_exits_with_2(files):  # noqa: ARG001
+    assert run("run", "trades.csv", "quotes.csv", "--output", "near.csv").exit_code == 2
+    assert run_whole("--colums", "a").exit_code == 2
+    assert run_whole("--log-level", "loud").exit_code == 2
+
+
+def test_closed_pipe_is_no_traceback(files):
+    (files / "trades.csv").write_text(TRADES + "".join(f"{i},20.0,4\n" for i in range(100_000)))
+    command = [
+        sys.executable,
+        "-m",
+        "slidejoin",
+        "run",
+        "trades.csv",
+        "quotes.csv",
+        "--on",
+        SQL,
+        "-q",
+        "-o",
+        "-",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b'"trade","price","ts","quote","price_right","ts_right"\n'
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
 
 
 @pytest.mark.parametrize("words", [["demo"], ["demo", "--engine", "spark"]])

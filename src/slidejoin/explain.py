@@ -14,15 +14,15 @@ class Explanation:
     """What :meth:`slidejoin.WindowJoin.explain` says: a text, and a table in notebooks."""
 
     def __init__(self, lines: list[tuple[str, str]]) -> None:
-        self._lines = lines
+        self.lines = lines
 
     def __repr__(self) -> str:
-        width = max(len(name) for name, _ in self._lines)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in self._lines)
+        width = max(len(name) for name, _ in self.lines)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in self.lines)
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self._lines
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in self.lines
         )
         return f"<table>{rows}</table>"
 

@@ -1,6 +1,7 @@
 """The embedded engine on files: all windows and join types against brute force, whatever the batches."""
 
 import io
+from collections import Counter
 from datetime import timedelta
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import run_cases as cases
 from rich.console import Console
 
-from slidejoin.errors import OrderError, SchemaError, SpecError
+import slidejoin as sj
+from slidejoin.errors import CapacityError, OrderError, SchemaError, SpecError
 from slidejoin.join_type import JOIN_TYPES
-from slidejoin.run import embedded
+from slidejoin.run import embedded, merge
 from slidejoin.run.job import make_job
 
 ON = "equal('symbol') & band('price', within=0.5)"
@@ -130,7 +132,7 @@ def test_memory_is_that_of_the_window_not_of_the_input(tmp_path, monkeypatch):
     cases.write(pa.table({"a": times, "ts": times}), tmp_path / "left")
     cases.write(pa.table({"b": times[:3000], "ts": times[:3000]}), tmp_path / "right")
     most = 0
-    push = embedded.LiveJoin.push
+    push = merge.LiveJoin.push
 
     def watched(self, *arguments):
         nonlocal most
@@ -139,7 +141,7 @@ def test_memory_is_that_of_the_window_not_of_the_input(tmp_path, monkeypatch):
         most = max(most, stats["stored_left"] + stats["stored_right"])
         return found
 
-    monkeypatch.setattr(embedded.LiveJoin, "push", watched)
+    monkeypatch.setattr(merge.LiveJoin, "push", watched)
     for ahead, behind in (("left", "right"), ("right", "left")):
         run(
             tmp_path, tmp_path / ahead, tmp_path / behind,
@@ -149,18 +151,18 @@ def test_memory_is_that_of_the_window_not_of_the_input(tmp_path, monkeypatch):
 
 
 def test_large_results_make_pushes_smaller(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedded, "_RESULT_ROWS", 1000)
+    monkeypatch.setattr(merge, "_RESULT_ROWS", 1000)
     ones = pa.table({"a": np.ones(3000, np.int64), "n": np.arange(3000)})
     cases.write(ones, tmp_path / "left")
     cases.write(ones.rename_columns(["a", "m"]), tmp_path / "right")
     sizes = []
-    push = embedded.LiveJoin.push
+    push = merge.LiveJoin.push
 
     def watched(self, sides, tables):
         sizes.append(len(sides))
         return push(self, sides, tables)
 
-    monkeypatch.setattr(embedded.LiveJoin, "push", watched)
+    monkeypatch.setattr(merge.LiveJoin, "push", watched)
     summary = run(
         tmp_path, tmp_path / "left", tmp_path / "right", on="equal('a')", window="rows(100)", batch=2048
     )
@@ -206,7 +208,7 @@ def test_disorder_of_within_names_the_row(tmp_path):
     times = np.array([1, 2, 3, 4, 2, 5], np.int64)
     cases.write(pa.table({"a": times, "ts": times}), tmp_path / "left", files=2)
     cases.write(pa.table({"b": times[:3], "ts": times[:3]}), tmp_path / "right")
-    with pytest.raises(OrderError, match=r"left, row 4: 'ts' is 2 after 4, .*sort it, or use interval"):
+    with pytest.raises(OrderError, match=r"left, row 5: 'ts' is 2 after 4, .*--sort-by ts, or use interval"):
         run(
             tmp_path, tmp_path / "left", tmp_path / "right",
             on="equal('ts')", window="within(10, time='ts')", batch=2,
@@ -272,3 +274,191 @@ def test_all_columns_keep_their_types(tmp_path):
     )
     schema = pq.read_schema(tmp_path / "out" / "part-00000.parquet")
     assert schema.types == table.schema.types * 2
+
+
+# --- the order of arrivals ---
+
+
+def reference(inputs, on, window, how, arrivals):
+    """The join of rows that arrive one by one, as ``(side, row)``."""
+    join = sj.WindowJoin(on, window, how, order="full", schemas=tuple(table.schema for table in inputs))
+    pushes = [{("left", "right")[side]: inputs[side].slice(row, 1)} for side, row in arrivals]
+    return sj.concat([*(join.push(**push) for push in pushes), join.finish()])
+
+
+def in_order(inputs, names):
+    """All rows by a column, left ones first where equal."""
+    keys = [table[name].to_pylist() for table, name in zip(inputs, names, strict=True)]
+    return sorted(
+        ((side, row) for side in (0, 1) for row in range(inputs[side].num_rows)),
+        key=lambda place: (keys[place[0]][place[1]], *place),
+    )
+
+
+def whole(directory):
+    return pq.read_table(directory).to_pylist()
+
+
+@pytest.fixture
+def unsorted(tmp_path):
+    rng = np.random.default_rng(11)
+    inputs = [
+        pa.table({"n": np.arange(rows), "key": rng.integers(0, 6, rows), name: rng.integers(0, 90, rows)})
+        for rows, name in ((120, "ts"), (80, "time"))
+    ]
+    for table, name in zip(inputs, ("left", "right"), strict=True):
+        cases.write(table, tmp_path / name, files=2)
+    return inputs
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "left_anti"])
+@pytest.mark.parametrize("batch", [7, 1000])
+@pytest.mark.parametrize(
+    "window",
+    [sj.rows(9), sj.within(4, time=("ts", "time")), sj.interval(3, 2, time=("ts", "time"), lateness=0)],
+)
+def test_sorted_inputs(tmp_path, unsorted, how, batch, window):
+    summary = run(
+        tmp_path, tmp_path / "left", tmp_path / "right", on="equal('key')", window=repr(window), how=how,
+        batch=batch, sort_by="ts,time",
+    )  # fmt: skip
+    arrivals = in_order(unsorted, ("ts", "time"))
+    expected = reference(unsorted, sj.equal("key"), window, how, arrivals)
+    assert expected.num_rows > 10
+    if window.has_watermark:  # rows that leave the window do so earlier once one side has ended
+        rows = [tuple(row.values()) for row in expected.to_pylist()]
+        assert cases.result(tmp_path / "out") == Counter(rows)
+    else:
+        assert whole(tmp_path / "out") == expected.to_pylist()
+    assert not summary.late_rows
+    assert summary.notes[-1] == "both inputs were sorted in memory by ts and time"
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_rows_merged_by_a_column(tmp_path, unsorted, batch):
+    inputs = [
+        table.sort_by([(name, "ascending"), ("n", "ascending")])
+        for table, name in zip(unsorted, ("ts", "time"), strict=True)
+    ]
+    for table, name in zip(inputs, ("l", "r"), strict=True):
+        cases.write(table, tmp_path / name)
+    options = {"on": "equal('key')", "window": "rows(9)", "how": "full", "batch": batch}
+    run(tmp_path, tmp_path / "l", tmp_path / "r", merge_by="ts,time", **options)
+    expected = reference(inputs, sj.equal("key"), sj.rows(9), "full", in_order(inputs, ("ts", "time")))
+    assert whole(tmp_path / "out") == expected.to_pylist()
+    with pytest.raises(OrderError, match=r"(left|right), row \d+: '(ts|time)' is .* give --sort-by ts,time$"):
+        run(tmp_path, tmp_path / "left", tmp_path / "right", merge_by="ts,time", **options)
+
+
+@pytest.mark.parametrize("lengths", [(300, 40), (40, 300), (200, 200)])
+@pytest.mark.parametrize("how", ["inner", "full", "right_anti"])
+def test_results_and_their_order_do_not_depend_on_the_batches(tmp_path, lengths, how):
+    """Also after one input has ended, with late rows and rows that become final."""
+    rng = np.random.default_rng(12)
+    for rows, name in zip(lengths, ("left", "right"), strict=True):
+        times = np.arange(rows) + rng.integers(0, 25, rows)
+        cases.write(
+            pa.table({name: np.arange(rows), "ts": times, "k": rng.integers(0, 4, rows)}), tmp_path / name
+        )
+    found = []
+    for batch in (1, 3, 50, 10_000):
+        summary = run(
+            tmp_path, tmp_path / "left", tmp_path / "right", on="equal('k')", how=how, batch=batch,
+            window="interval(3, 5, time='ts', lateness=12)",
+        )  # fmt: skip
+        found.append((whole(tmp_path / "out"), summary.late_rows))
+    assert found[0][1] > 5
+    assert len(found[0][0]) > 4
+    for other in found[1:]:
+        assert other == found[0]
+
+
+def test_options_of_the_order_that_do_not_fit(tmp_path, unsorted):  # noqa: ARG001
+    left, right = tmp_path / "left", tmp_path / "right"
+    for options, says in (
+        ({"window": None, "sort_by": "ts"}, "--sort-by is for a join with --window"),
+        ({"window": "rows(5)", "sort_by": "a,b,c"}, "expected two texts with a comma between: ts,time"),
+        ({"window": "rows(5)", "sort_by": "ts", "merge_by": "n"}, "differ; --sort-by alone does both"),
+        ({"window": "within(5, time=('ts', 'time'))", "merge_by": "n"}, "--merge-by is for rows"),
+        ({"window": "within(5, time=('ts', 'time'))", "sort_by": "n"}, "give --sort-by ts,time"),
+    ):
+        with pytest.raises(SpecError, match=says):
+            run(tmp_path, left, right, on="equal('key')", **options)
+    with pytest.raises(SchemaError, match="left has no column 'tz'"):
+        run(tmp_path, left, right, on="equal('key')", window="rows(5)", sort_by="tz,time")
+
+
+def test_what_is_too_large_to_be_sorted_is_refused(tmp_path, unsorted, monkeypatch):  # noqa: ARG001
+    monkeypatch.setattr(merge, "_SORTED_SHARE", 1e-9)
+    with pytest.raises(CapacityError, match=r"left has more than 0\.0 GB of rows.*sort the files before"):
+        run(
+            tmp_path, tmp_path / "left", tmp_path / "right",
+            on="equal('key')", window="rows(5)", sort_by="ts,time",
+        )  # fmt: skip
+
+
+# --- without a window ---
+
+
+@pytest.mark.parametrize("how", JOIN_TYPES)
+@pytest.mark.parametrize("batch", [7, 1000])
+def test_all_rows_of_both_inputs(tmp_path, inputs, how, batch):
+    summary = run(tmp_path, tmp_path / "left", tmp_path / "right", window=None, how=how, batch=batch)
+    expected = sj.join(*inputs, sj.equal("symbol") & sj.band("price", within=0.5), how)
+    assert expected.num_rows > 20
+    assert whole(tmp_path / "out") == expected.to_pylist()
+    assert (summary.left_rows, summary.right_rows, summary.late_rows) == (300, 400, None)
+    assert summary.result_rows == expected.num_rows
+
+
+def test_all_rows_where_there_are_none(tmp_path):
+    table = pa.table({"a": pa.array([], pa.int64())})
+    for name in ("left", "right"):
+        cases.write(table, tmp_path / name)
+    run(tmp_path, tmp_path / "left", tmp_path / "right", on="equal('a')", window=None)
+    assert pq.read_table(tmp_path / "out").column_names == ["a", "a_right"]
+
+
+# --- columns ---
+
+
+@pytest.mark.parametrize("window", [None, INTERVAL])
+def test_columns_are_picked_in_order(tmp_path, inputs, window):
+    run(tmp_path, tmp_path / "left", tmp_path / "right", window=window, columns="b, price_right,a")
+    table = pq.read_table(tmp_path / "out")
+    assert table.column_names == ["b", "price_right", "a"]
+    job_all = cases.joined(*inputs, cases.near(5, 1, 0.5)) if window else None
+    if job_all is not None:
+        expected = Counter((row[5], row[7], row[0]) for row in job_all.elements())
+        assert Counter(tuple(row.values()) for row in table.to_pylist()) == expected
+    else:
+        expected = sj.join(*inputs, sj.equal("symbol") & sj.band("price", within=0.5))
+        assert table.to_pylist() == expected.select(["b", "price_right", "a"]).to_pylist()
+
+
+def test_columns_that_are_not_there(tmp_path, inputs):  # noqa: ARG001
+    left, right = tmp_path / "left", tmp_path / "right"
+    with pytest.raises(SchemaError, match=r"the result has no column 'prize'.*did you mean 'price'"):
+        run(tmp_path, left, right, columns="a,prize")
+    with pytest.raises(SchemaError, match="the result has no column 'b'"):
+        run(tmp_path, left, right, columns="a,b", how="left_semi")
+    with pytest.raises(SpecError, match="--columns has 'a' twice"):
+        run(tmp_path, left, right, columns="a,a")
+
+
+def test_plans(tmp_path, inputs):  # noqa: ARG001
+    def plan(**options):
+        paths = (str(tmp_path / "left"), str(tmp_path / "right"))
+        return repr(embedded.explain(make_job(*paths, on=ON, output=tmp_path / "out.csv", **options)))
+
+    windowed = plan(window=INTERVAL, columns="a,b")
+    for part in ("3 parquet files; a int64, symbol string",
+                 "inner on equal('symbol') & band('price', within=0.5)",
+                 "event time, -5s <= right - left <= 1s", "in the order of ts, left rows first where equal",
+                 "out.csv: csv; a, b"):  # fmt: skip
+        assert part in windowed
+    assert "left and right rows in turn" in plan(window="rows(5)")
+    assert "in the order of ts, left rows first where equal, sorted in memory first" in plan(
+        window="rows(5)", sort_by="ts"
+    )
+    assert "none: both inputs are read whole, sorted and merged" in plan()

@@ -9,21 +9,29 @@ import pyarrow.parquet as pq
 import pytest
 
 from slidejoin.errors import SpecError
-from slidejoin.run.output import ParquetFiles, published
+from slidejoin.run.output import published, work_directory
+from slidejoin.run.target import Target
+from slidejoin.run.write import PartWriter
+
+IDS = pa.schema([("id", pa.int64())])
 
 
 def names(directory):
     return sorted(entry.name for entry in directory.iterdir())
 
 
+def place(output):
+    return Target(output, "parquet", is_directory=True)
+
+
 def fill(output, overwrite=False, name="a"):
-    with published(output, overwrite) as directory:
+    with published(place(output), overwrite) as directory:
         (directory / name).write_text("result")
 
 
 def test_directory_appears_at_the_end(tmp_path):
     output = tmp_path / "new" / "out"
-    with published(output, False) as directory:
+    with published(place(output), False) as directory:
         (directory / "a").write_text("result")
         assert not output.exists()
     assert names(output) == ["a"]
@@ -40,7 +48,7 @@ def _umask():
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_broken_run_leaves_nothing(tmp_path, error):
     def broken():
-        with published(tmp_path / "out", False) as directory:
+        with published(place(tmp_path / "out"), False) as directory:
             (directory / "a").write_text("half")
             raise error
 
@@ -53,7 +61,7 @@ def test_broken_run_leaves_the_old_result(tmp_path):
     fill(tmp_path / "out")
 
     def broken():
-        with published(tmp_path / "out", True) as directory:
+        with published(place(tmp_path / "out"), True) as directory:
             (directory / "b").write_text("half")
             raise ValueError
 
@@ -66,7 +74,7 @@ def test_broken_run_leaves_the_old_result(tmp_path):
 def test_directory_that_holds_something_is_refused_before_the_work(tmp_path):
     fill(tmp_path / "out")
     with pytest.raises(SpecError, match="not empty; choose another directory or give --overwrite"):
-        published(tmp_path / "out", False).__enter__()
+        published(place(tmp_path / "out"), False).__enter__()
     fill(tmp_path / "out", overwrite=True, name="b")
     assert names(tmp_path / "out") == ["b"]
     assert names(tmp_path) == ["out"]
@@ -74,8 +82,9 @@ def test_directory_that_holds_something_is_refused_before_the_work(tmp_path):
 
 def test_directory_that_was_filled_meanwhile_is_refused(tmp_path):
     def meanwhile():
-        with published(tmp_path / "out", False):
-            fill(tmp_path / "out")
+        with published(place(tmp_path / "out"), False):
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "a").write_text("of someone else")
 
     with pytest.raises(SpecError):
         meanwhile()
@@ -94,14 +103,48 @@ def test_empty_directory_is_taken_and_a_file_is_not(tmp_path, monkeypatch):
     assert names(tmp_path / "relative") == ["a"]
 
 
+def test_what_a_killed_run_has_left_is_removed(tmp_path):
+    work = work_directory(tmp_path / "out")
+    (work / "result").mkdir(parents=True)
+    (work / "result" / "half").write_text("")
+    (work / "elsewhere").symlink_to(tmp_path / "kept", target_is_directory=True)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("")
+    fill(tmp_path / "out")
+    assert names(tmp_path) == ["kept", "out"]
+    assert names(tmp_path / "out") == ["a"]
+    assert names(tmp_path / "kept") == ["file"]
+
+
+def test_two_runs_do_not_write_one_output(tmp_path):
+    def both():
+        with published(place(tmp_path / "out"), False):
+            fill(tmp_path / "out")
+
+    with pytest.raises(SpecError, match="another run is writing here"):
+        both()
+    assert names(tmp_path) == []
+
+
+def test_links_are_refused(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "real", target_is_directory=True)
+    with pytest.raises(SpecError, match=r"out is a symbolic link to .*real; name that one"):
+        fill(tmp_path / "out")
+    work_directory(tmp_path / "other").symlink_to(tmp_path / "real", target_is_directory=True)
+    with pytest.raises(SpecError, match="results are not written through one"):
+        fill(tmp_path / "other")
+    assert names(tmp_path / "real") == []
+
+
 @pytest.mark.parametrize("sizes", [[1] * 25, [25], [7, 0, 18], [10, 10, 5], [3] * 8 + [1]])
 def test_files_are_bounded(tmp_path, sizes):
     start = 0
-    with ParquetFiles(tmp_path, file_rows=10) as files:
+    with PartWriter(tmp_path, IDS, file_rows=10) as files:
         for size in sizes:
             files.write(pa.table({"id": pa.array(range(start, start + size), pa.int64())}))
             start += size
-        files.finish(pa.schema([("id", pa.int64())]))
+        files.finish()
     assert names(tmp_path) == [f"part-{number:05}.parquet" for number in range(3)]
     assert [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)] == [10, 10, 5]
     assert (files.rows, files.files) == (25, 3)
@@ -109,24 +152,24 @@ def test_files_are_bounded(tmp_path, sizes):
 
 
 def test_bytes_bound_a_file_too(tmp_path):
-    with ParquetFiles(tmp_path, file_bytes=2**20) as files:
+    with PartWriter(tmp_path, IDS, file_bytes=2**20) as files:
         for _ in range(4):
             files.write(pa.table({"id": pa.array(range(2**17), pa.int64())}))
-        files.finish(pa.schema([("id", pa.int64())]))
+        files.finish()
     assert files.files == 4
 
 
 def test_small_results_are_written_together(tmp_path):
-    with ParquetFiles(tmp_path) as files:
+    with PartWriter(tmp_path, IDS) as files:
         for _ in range(1000):
             files.write(pa.table({"id": [1, 2, 3]}))
-        files.finish(pa.schema([("id", pa.int64())]))
+        files.finish()
     assert pq.read_metadata(tmp_path / "part-00000.parquet").num_row_groups == 1
 
 
 def test_no_rows_leave_a_file_with_the_columns(tmp_path):
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
-    with ParquetFiles(tmp_path) as files:
-        files.finish(schema)
+    with PartWriter(tmp_path, schema) as files:
+        files.finish()
     assert pyarrow.dataset.dataset(tmp_path).schema == schema
     assert (files.rows, files.files) == (0, 1)

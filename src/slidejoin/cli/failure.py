@@ -11,10 +11,10 @@ from rich.console import Console
 from slidejoin.errors import Error
 
 
-def fail(message: str) -> Never:
-    """Print a message as an error and end."""
+def fail(message: str, code: int = 1) -> Never:
+    """Print a message as an error and end with an exit code."""
     Console(stderr=True).print(message, style="red", markup=False, soft_wrap=True)
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 @contextmanager

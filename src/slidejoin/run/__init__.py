@@ -1,6 +1,8 @@
-"""Two sets of files joined into a directory of Parquet files: what ``slidejoin run`` does.
+"""Two sets of files joined into another: what ``slidejoin run`` does.
 
-``text`` reads the condition and the window, ``files`` the rows; ``embedded`` joins them in this process and
-``spark`` on Spark; ``output`` makes the result appear whole or not at all. ``session`` starts Spark,
-``watch`` and ``progress`` show how far a run is.
+``text`` and ``sql`` read the condition and the window, ``files`` the rows (``formats`` names the formats,
+``bad_value`` finds the row that cannot be read); ``job`` checks that all fits. ``embedded`` joins in this
+process, through ``merge``, and ``spark`` on Spark. ``target`` says where the result goes, ``write`` writes it
+and ``output`` makes it appear whole or not at all. ``session`` starts Spark, ``watch`` and ``progress`` show
+how far a run is.
 """

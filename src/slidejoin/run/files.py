@@ -1,12 +1,17 @@
-"""The inputs: a file, a directory or a glob of Parquet, CSV or JSON-lines, read in batches.
+"""The inputs: a file, a directory or a glob of Parquet, CSV, TSV, JSON-lines or Arrow files, read in batches.
 
 Files are read one after the other in the order of their paths. Names that begin with ``_`` or ``.`` are
-skipped, as in Spark. The types of CSV and JSON columns come from the first rows; their timestamps are read in
-microseconds.
+skipped, as in Spark. The types of text columns come from the first rows; their timestamps are read in
+microseconds. Standard input is copied to a temporary file first, since its first rows are read twice.
 """
 
 import glob
+import os
 import re
+import shutil
+import sys
+import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +22,15 @@ import pyarrow.csv as pc_csv
 import pyarrow.dataset as pds
 
 from slidejoin.errors import SchemaError, SpecError
+from slidejoin.run.bad_value import find_bad_value
+from slidejoin.run.formats import DELIMITERS, GZIP, TEXTS, check_format, format_of, known_endings
 
-FORMATS = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".csv.gz"),
-    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
-}
+STDIN = "-"
+# The empty field is null and nothing else is: NA may be a symbol.
+CONVERT = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
 _ZONE = re.compile(r"([Zz]|[+-]\d\d:?(\d\d)?)$")
 _PEEKED_ROWS = 1000
+_PEEKED_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -35,24 +41,35 @@ class Input:
     files: tuple[str, ...]
     format: str
     schema: pa.Schema
+    spool: "_Spool | None" = None  # the copy of standard input
 
-    def known_rows(self) -> int | None:
-        """The number of rows, if the files state it without being read."""
-        return self.count_rows() if self.format == "parquet" else None
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "standard input" if self.path == STDIN else self.path
+
+    def expected_rows(self) -> int | None:
+        """The number of rows: exact where files state it, estimated by their first lines for plain texts."""
+        if self.format == "parquet":
+            return self.count_rows()
+        if self.format in TEXTS and not any(file.endswith(GZIP) for file in self.files):
+            return sum(map(_estimated_rows, self.files))
+        return None
 
     def count_rows(self) -> int:
-        """The number of rows. Cost: CSV and JSON are read."""
+        """The number of rows. Cost: all but Parquet is read."""
+        if self.format == "arrow":
+            return sum(table.num_rows for table in self.batches(2**20))
         return int(_dataset(self).count_rows())
 
     def batches(self, rows: int) -> Iterator[pa.Table]:
         """The rows in the order of the files, at most ``rows`` at a time; a few batches are read ahead."""
         try:
-            scan = _dataset(self).to_batches(batch_size=rows, batch_readahead=2, fragment_readahead=1)
-            for batch in scan:
+            for batch in self._scan(rows):
                 if batch.num_rows:
                     yield pa.Table.from_batches([batch])
         except pa.ArrowException as error:
-            raise SchemaError(f"{self.path} cannot be read: {error}") from None
+            raise self._refusal(error) from None
 
     def head(self, rows: int) -> pa.Table:
         """The first rows, at most so many."""
@@ -63,6 +80,28 @@ class Input:
                 break
         return pa.concat_tables(parts).slice(0, rows) if parts else self.schema.empty_table()
 
+    def _scan(self, rows: int) -> Iterator[pa.RecordBatch]:
+        if self.format == "arrow":
+            for file in self.files:
+                for batch in _arrow_batches(file):
+                    try:
+                        fitting = batch.select(self.schema.names).cast(self.schema)
+                    except (KeyError, ValueError) as error:
+                        raise SchemaError(f"{file} has other columns than {self.files[0]}: {error}") from None
+                    for start in range(0, batch.num_rows, rows):
+                        yield fitting.slice(start, rows)
+        else:
+            yield from _dataset(self).to_batches(batch_size=rows, batch_readahead=2, fragment_readahead=1)
+
+    def _refusal(self, error: Exception) -> SchemaError:
+        found = None
+        if self.format in TEXTS:
+            schema = self.schema if len(self.schema) else None
+            found = find_bad_value(self.files, self.format, schema, CONVERT)
+        if found is None:
+            return SchemaError(f"{self.name} cannot be read: {error}")
+        return SchemaError(found if self.spool is None else found.replace(self.files[0], self.name))
+
 
 def open_input(path: str, format_: str | None = None, time: str | None = None) -> Input:
     """Find the files of a path and their columns.
@@ -70,36 +109,31 @@ def open_input(path: str, format_: str | None = None, time: str | None = None) -
     Parameters
     ----------
     path : str
-        A file, a directory or a glob.
+        A file, a directory or a glob; ``-`` is standard input, which needs a format.
     format_ : str, optional
-        ``parquet``, ``csv`` or ``json``; otherwise the endings of the files decide.
+        A format of ``formats``; otherwise the endings of the files decide.
     time : str, optional
         A column of timestamps: read as timestamps even if JSON has texts with fractions of a second.
     """
-    files = tuple(_found(path))
-    if not files:
-        where = "has no files" if Path(path).is_dir() else "is not there"
-        raise SpecError(f"{path} {where}; expected a file, a directory or a glob such as 'in/*.parquet'")
-    if format_ is None:
-        formats = {file: _format_of(file) for file in files}
-        if len(set(formats.values())) > 1:
-            one, other = (
-                next(f for f in files if formats[f] == kind) for kind in sorted({*formats.values()})[:2]
-            )
-            raise SpecError(f"{path} holds files of several formats, such as {one} and {other}")
-        format_ = formats[files[0]]
-    elif format_ not in FORMATS:
-        raise SpecError(f"format {format_!r}; expected one of {', '.join(FORMATS)}")
-    found = Input(path, files, format_, pa.schema([]))
+    if format_ is not None:
+        check_format("--format", format_)
+    if path == STDIN:
+        found = _spooled(format_)
+    else:
+        files = tuple(_found(path))
+        if not files:
+            where = "has no files" if Path(path).is_dir() else "is not there"
+            raise SpecError(f"{path} {where}; expected a file, a directory or a glob such as 'in/*.parquet'")
+        found = Input(path, files, format_ or _common_format(path, files), pa.schema([]))
     try:
-        schema = _dataset(found, known=False).schema
+        schema = _arrow_schema(found.files[0]) if found.format == "arrow" else _dataset(found, False).schema
     except (pa.ArrowException, OSError) as error:
-        raise SchemaError(f"{path} cannot be read: {error}") from None
+        raise found._refusal(error) from None
     if len(set(schema.names)) < len(schema.names):
-        raise SchemaError(f"{path} has two columns of one name: {', '.join(schema.names)}")
-    if format_ != "parquet":
+        raise SchemaError(f"{found.name} has two columns of one name: {', '.join(schema.names)}")
+    if found.format in TEXTS:
         schema = _settled(found, schema, time)
-    return Input(path, files, format_, schema.remove_metadata())
+    return replace(found, schema=schema.remove_metadata())
 
 
 def _found(path: str) -> list[str]:
@@ -118,22 +152,72 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in path.parts)
 
 
-def _format_of(file: str) -> str:
-    for format_, endings in FORMATS.items():
-        if file.lower().endswith(endings):
-            return format_
-    known = " ".join(ending for endings in FORMATS.values() for ending in endings)
-    raise SpecError(f"the name of {file} does not show its format ({known}); give --format")
+def _common_format(path: str, files: tuple[str, ...]) -> str:
+    formats: dict[str, str] = {}  # the first file of each
+    for file in files:
+        format_ = format_of(file)
+        if format_ is None:
+            raise SpecError(f"the name of {file} does not show its format ({known_endings()}); give --format")
+        formats.setdefault(format_, file)
+    if len(formats) > 1:
+        one, other = (formats[format_] for format_ in sorted(formats)[:2])
+        raise SpecError(f"{path} holds files of several formats, such as {one} and {other}")
+    return next(iter(formats))
+
+
+def _spooled(format_: str | None) -> Input:
+    if format_ is None:
+        raise SpecError("standard input (-) has no name that shows its format; give --format, such as csv")
+    spool = _Spool()
+    with open(spool.file, "wb") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+    return Input(STDIN, (spool.file,), format_, pa.schema([]), spool)
+
+
+class _Spool:
+    """A temporary file, which is removed with this object or at the end of the process."""
+
+    def __init__(self) -> None:
+        directory = tempfile.mkdtemp(prefix="slidejoin-")
+        self.file = os.path.join(directory, "stdin")
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+
+
+def _estimated_rows(file: str) -> int:
+    """The lines of a text, by its size and the length of its first lines."""
+    with open(file, "rb") as lines:
+        first = lines.read(_PEEKED_BYTES)
+    return round(os.path.getsize(file) * first.count(b"\n") / max(len(first), 1))
+
+
+def _arrow_schema(file: str) -> pa.Schema:
+    with pa.memory_map(file) as source:
+        return _arrow_reader(source).schema
+
+
+def _arrow_batches(file: str) -> Iterator[pa.RecordBatch]:
+    with pa.memory_map(file) as source:
+        reader = _arrow_reader(source)
+        if isinstance(reader, pa.RecordBatchFileReader):
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)
+        else:
+            yield from reader
+
+
+def _arrow_reader(source: pa.MemoryMappedFile) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
+    is_file = source.read(6) == b"ARROW1"
+    source.seek(0)
+    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
 def _dataset(files: Input, known: bool = True) -> pds.Dataset:
     format_: object = files.format
-    if files.format == "csv":
-        # The empty field is null and nothing else is: NA may be a symbol.
-        convert = pc_csv.ConvertOptions(
-            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    if files.format in DELIMITERS:
+        format_ = pds.CsvFileFormat(
+            parse_options=pc_csv.ParseOptions(delimiter=DELIMITERS[files.format]),
+            convert_options=pc_csv.ConvertOptions(**CONVERT),
         )
-        format_ = pds.CsvFileFormat(convert_options=convert)
     return pds.dataset(list(files.files), schema=files.schema if known else None, format=format_)
 
 

@@ -1,122 +1,102 @@
-"""The output: a directory of Parquet files that appears whole, or not at all.
+"""The output appears whole, or not at all.
 
-Results are written into a hidden directory beside the output directory, and it is renamed at the end. A run
-that fails removes it; a killed run leaves a directory whose name begins with a dot and ends with ``.tmp``.
+A run writes into a hidden directory beside the output, ``.<output>.slidejoin``, whose result takes the
+place of the output at the end. A run that fails removes the directory. A killed run leaves it, and the next
+run with the same output removes it: a lock, which ends with its process, tells that nobody uses it any more.
 """
 
+import fcntl
 import os
 import shutil
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from slidejoin.errors import SpecError
+from slidejoin.run.target import Target, check_free
+from slidejoin.run.write import PartWriter, StreamWriter
 
-FILE_ROWS = 2**20
-FILE_BYTES = 2**28  # of the rows in memory; Parquet needs less
-_GROUP_ROWS = 2**16  # smaller results are written together
+RESULT = "result"  # a file or a directory
+_LOCK, _OLD = "lock", "old"
 
 
-def check_free(output: Path, overwrite: bool) -> None:
-    """Refuse a directory that holds something, unless it may be replaced."""
-    if output.exists() and not output.is_dir():
-        raise SpecError(f"{output} is a file; expected a directory for the result")
-    if not overwrite and output.is_dir() and any(output.iterdir()):
-        raise SpecError(f"{output} is not empty; choose another directory or give --overwrite")
+def work_directory(output: Path) -> Path:
+    """Where a run keeps what is not finished."""
+    absolute = output.absolute()
+    return absolute.with_name(f".{absolute.name}.slidejoin")
 
 
 @contextmanager
-def published(output: Path, overwrite: bool) -> Iterator[Path]:
-    """A directory to write into, which becomes ``output`` if no error is raised."""
-    check_free(output, overwrite)
-    output = output.absolute()
+def opened(target: Target, overwrite: bool, schema: pa.Schema) -> Iterator[StreamWriter | PartWriter]:
+    """A writer of the result, which is complete if no error is raised."""
+    writer: StreamWriter | PartWriter
+    if target.path is None:
+        writer = StreamWriter(target, sys.stdout.buffer, schema)
+        yield writer
+        writer.finish()
+        return
+    with published(target, overwrite) as path:
+        if target.is_directory:
+            with PartWriter(path, schema) as writer:
+                yield writer
+                writer.finish()
+        else:
+            with path.open("wb") as sink:
+                writer = StreamWriter(target, sink, schema)
+                yield writer
+                writer.finish()
+
+
+@contextmanager
+def published(target: Target, overwrite: bool) -> Iterator[Path]:
+    """A path to write a file or a directory to, which becomes the target if no error is raised."""
+    assert target.path is not None, "standard output is written as it comes"
+    check_free(target, overwrite)
+    output = target.path.absolute()
     output.parent.mkdir(parents=True, exist_ok=True)
-    hidden = Path(tempfile.mkdtemp(prefix=f".{output.name}-", suffix=".tmp", dir=output.parent))
+    work = work_directory(output)
+    with _locked(work):
+        try:
+            _emptied(work)
+            result = work / RESULT
+            if target.is_directory:
+                result.mkdir()
+            yield result
+            check_free(target, overwrite)  # it may have been filled meanwhile
+            if output.is_dir():
+                os.replace(output, work / _OLD)
+            os.replace(result, output)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _locked(work: Path) -> Iterator[None]:
+    """Make the directory, and hold it alone."""
+    if work.is_symlink():
+        raise SpecError(f"{work} is a symbolic link, and results are not written through one; remove it")
+    work.mkdir(exist_ok=True)
+    lock = os.open(work / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
-        fresh = hidden / "new"
-        fresh.mkdir()
-        yield fresh
-        check_free(output, overwrite)  # it may have been filled meanwhile
-        if output.exists():
-            os.replace(output, hidden / "old")
-        os.replace(fresh, output)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise SpecError(
+            f"another run is writing here ({work}); wait for it or choose another --output"
+        ) from None
+    try:
+        yield
     finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+        os.close(lock)
 
 
-class ParquetFiles:
-    """Writes tables into ``part-00000.parquet`` and so on, each of a bounded size.
-
-    Parameters
-    ----------
-    directory : Path
-        Where to.
-    file_rows, file_bytes : int
-        A file has at most this many rows, and about this many bytes of them in memory.
-    """
-
-    def __init__(self, directory: Path, file_rows: int = FILE_ROWS, file_bytes: int = FILE_BYTES) -> None:
-        self._directory = directory
-        self._file_rows = file_rows
-        self._file_bytes = file_bytes
-        self._writer: pq.ParquetWriter | None = None
-        self._pending: list[pa.Table] = []
-        self._rows_in_file = self._bytes_in_file = 0
-        self.files = 0
-        self.rows = 0
-
-    def write(self, table: pa.Table) -> None:
-        """Add rows."""
-        if not table.num_rows:
-            return
-        self.rows += table.num_rows
-        self._pending.append(table)
-        if sum(part.num_rows for part in self._pending) >= _GROUP_ROWS:
-            self._flush()
-
-    def finish(self, schema: pa.Schema) -> None:
-        """Write the remaining rows; a result without rows is one file with the columns."""
-        self._flush()
-        if not self.files:
-            self._open(schema)
-        self._close()
-
-    def _flush(self) -> None:
-        if not self._pending:
-            return
-        table = pa.concat_tables(self._pending)
-        self._pending.clear()
-        start = 0
-        while start < table.num_rows:
-            part = table.slice(start, self._file_rows - self._rows_in_file)
-            self._open(table.schema).write_table(part)
-            start += part.num_rows
-            self._rows_in_file += part.num_rows
-            self._bytes_in_file += part.nbytes
-            if self._rows_in_file >= self._file_rows or self._bytes_in_file >= self._file_bytes:
-                self._close()
-
-    def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._directory / f"part-{self.files:05}.parquet", schema)
-            self.files += 1
-        return self._writer
-
-    def _close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._writer, self._rows_in_file, self._bytes_in_file = None, 0, 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
+def _emptied(work: Path) -> None:
+    """Remove what a killed run has left."""
+    for entry in work.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != _LOCK:
+            entry.unlink()

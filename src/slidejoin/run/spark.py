@@ -19,10 +19,12 @@ from rich.console import Console
 
 from slidejoin.errors import SchemaError, SpecError
 from slidejoin.run.files import Input
+from slidejoin.run.formats import DELIMITERS
 from slidejoin.run.job import Job, Summary
-from slidejoin.run.output import check_free, published
+from slidejoin.run.output import published
 from slidejoin.run.progress import RowProgress
 from slidejoin.run.session import check_spark, local_session
+from slidejoin.run.target import check_free
 from slidejoin.run.watch import Watch
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ _OPTIONS: dict[str, dict[str, str]] = {
     "csv": {"header": "true", "mode": "FAILFAST", "escape": '"', "enforceSchema": "false"},
     "json": {"mode": "FAILFAST"},
 }
+_OPTIONS["tsv"] = {**_OPTIONS["csv"], "sep": "\t"}
 
 
 def run(
@@ -55,48 +58,64 @@ def run(
     files_per_batch : int, optional
         Files of each side in one micro-batch; otherwise all that are there. Spark takes the oldest first.
     """
+    if not job.target.is_directory or job.target.path is None:
+        raise SpecError(
+            f"Spark writes a directory of Parquet files, not {job.target.name}; give --output a name without "
+            "an ending, or use --engine embedded"
+        )
+    if not job.has_window:
+        raise SpecError("Spark joins over a window; give --window, or use --engine embedded")
+    if job.sorts:
+        raise SpecError("Spark orders rows by the time of the window itself; leave --sort-by out")
     if not job.spec.window.uses_time:
         raise SpecError(
             "Spark has no order of rows that rows(...) could count in; use interval(...) or within(...), or "
             "--engine embedded"
         )
-    for side in (job.left, job.right):
+    for side in job.inputs:
+        if side.format == "arrow":
+            raise SpecError(f"Spark does not read Arrow files such as {side.name}; use --engine embedded")
         _refuse_nanoseconds(side)
     check_spark()
     if stream:
+        if job.left.spool or job.right.spool:
+            raise SpecError(
+                "--stream reads files that come later; standard input (-) is read once, name files"
+            )
         return _run_stream(job, console, partitions, files_per_batch)
     return _run_batch(job, console, partitions)
 
 
 def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
-    counts = [side.count_rows() for side in (job.left, job.right)]
-    with published(job.output, job.overwrite) as directory:
+    counts = [side.count_rows() for side in job.inputs]
+    with published(job.target, job.overwrite) as directory:
         console.print("starting Spark", highlight=False)
         with local_session("slidejoin run") as session:
             begin = time.perf_counter()
-            left, right = (_reader(side, session.read).load(list(side.files)) for side in _sides(job))
+            left, right = (_reader(side, session.read).load(list(side.files)) for side in job.inputs)
             result = _joined(job, left, right, partitions, None)
             with _stages_shown(session, console):
                 result.write.mode("overwrite").parquet(str(directory))
             seconds = time.perf_counter() - begin
         parts = sorted(directory.glob("*.parquet"))
         rows = sum(pq.read_metadata(part).num_rows for part in parts)
-    return Summary("Spark, batch", counts[0], counts[1], rows, len(parts), seconds, job.output)
+    return Summary("Spark, batch", counts[0], counts[1], rows, len(parts), seconds, job.target.name)
 
 
 def _run_stream(job: Job, console: Console, partitions: int | None, files_per_batch: int | None) -> Summary:
-    output = job.output.absolute()
+    assert job.target.path is not None, "checked before"
+    output = job.target.path.absolute()
     checkpoint = output.with_name(output.name + ".checkpoint")
     state = checkpoint / "slidejoin-state"
     if not job.overwrite:  # otherwise the old result is removed after all checks
         if checkpoint.exists():
             console.print(f"going on from {checkpoint}", highlight=False, markup=False, soft_wrap=True)
         else:
-            check_free(output, overwrite=False)
+            check_free(job.target, overwrite=False)
     console.print("starting Spark", highlight=False)
     with local_session("slidejoin run") as session:
         begin = time.perf_counter()
-        left, right = (_stream(session, side, files_per_batch) for side in _sides(job))
+        left, right = (_stream(session, side, files_per_batch) for side in job.inputs)
         result = _joined(job, left, right, partitions, state)
         for directory in (output, checkpoint):
             if job.overwrite and directory.exists():
@@ -130,14 +149,10 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
         result_rows=rows,
         files=files,
         seconds=seconds,
-        output=job.output,
+        output=job.target.name,
         late_rows=late,
         notes=notes,
     )
-
-
-def _sides(job: Job) -> tuple[Input, Input]:
-    return job.left, job.right
 
 
 def _joined(
@@ -145,7 +160,7 @@ def _joined(
 ) -> "DataFrame":
     from slidejoin.spark import join
 
-    return join(
+    result = join(
         left,
         right,
         on=job.spec.on,
@@ -155,6 +170,7 @@ def _joined(
         partitions=partitions,
         state_dir=state,
     )
+    return result.select(*(f"`{name.replace('`', '``')}`" for name in job.columns))
 
 
 def _stream(session: "SparkSession", side: Input, files_per_batch: int | None) -> "DataFrame":
@@ -171,7 +187,9 @@ def _reader(side: Input, reader: Any) -> Any:
     """A reader of Spark with the format and, for text formats, the types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    reader = reader.format(side.format).options(**_OPTIONS[side.format])
+    reader = reader.format("csv" if side.format in DELIMITERS else side.format).options(
+        **_OPTIONS[side.format]
+    )
     if side.format != "parquet":
         reader = reader.schema(from_arrow_schema(side.schema, prefer_timestamp_ntz=True))
     return reader

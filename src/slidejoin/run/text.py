@@ -1,7 +1,7 @@
 """Conditions and windows written as text, such as ``band('price', within=0.5) & equal('symbol')``.
 
 The text is parsed, never evaluated: calls of the public functions with literal arguments, conditions joined
-by ``&``, and nothing else.
+by ``&``, and nothing else. Conditions in the form of SQL are read by ``sql``.
 """
 
 import ast
@@ -13,11 +13,13 @@ from typing import Any
 from slidejoin import predicate, window
 from slidejoin.errors import SpecError, suggestion
 from slidejoin.predicate import Predicate
+from slidejoin.run.sql import is_sql, parse_sql
 from slidejoin.window import Window
 
 CONDITIONS = predicate.MAKERS
 WINDOWS = window.MAKERS
 EXAMPLES = {
+    "sql": "left.symbol = right.symbol and abs(left.price - right.price) <= 0.5",
     "condition": "equal('symbol') & band('price', within=0.5)",
     "window": "interval('5s', '1s', time='ts', lateness='10s')",
 }
@@ -29,13 +31,18 @@ _OPERATORS = {
 
 
 def parse_condition(text: str) -> Predicate:
-    """Read a condition.
+    """Read a condition, in the form of Python or of SQL (``sql``).
 
     Examples
     --------
     >>> parse_condition("equal('symbol') & band('price', within=0.5)")
     equal('symbol') & band('price', within=0.5)
+    >>> parse_condition("left.symbol = right.symbol and abs(left.price - right.price) <= 0.5")
+    equal('symbol') & band('price', within=0.5)
     """
+    if is_sql(text):
+        _check_length("condition", text)
+        return parse_sql(text)
     return _condition(_parsed("condition", text))
 
 
@@ -55,8 +62,7 @@ def parse_window(text: str) -> Window:
 
 
 def _parsed(what: str, text: str) -> ast.expr:
-    if len(text) > _MAX_LENGTH:
-        raise _refusal(what, f"its text has {len(text):,} characters; {_MAX_LENGTH:,} are the most")
+    _check_length(what, text)
     try:
         with warnings.catch_warnings(action="ignore"):  # of odd escapes in a text
             return ast.parse(" ".join(text.splitlines()).strip(), mode="eval").body
@@ -64,6 +70,11 @@ def _parsed(what: str, text: str) -> ast.expr:
         raise _refusal(what, f"{text!r} cannot be read ({error.msg}, character {error.offset})") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise _refusal(what, f"the text cannot be read ({error or 'it is nested too deeply'})") from None
+
+
+def _check_length(what: str, text: str) -> None:
+    if len(text) > _MAX_LENGTH:
+        raise _refusal(what, f"its text has {len(text):,} characters; {_MAX_LENGTH:,} are the most")
 
 
 def _condition(node: ast.expr) -> Predicate:

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from slidejoin.demo.spark.check import find_failure
 from slidejoin.demo.spark.feed import AFTER, BEFORE, Feed, Setup, generate
-from slidejoin.run.output import check_free
 from slidejoin.run.progress import RowProgress
 from slidejoin.run.session import check_spark, local_session
+from slidejoin.run.target import Target, check_free
 from slidejoin.run.watch import MicroBatch, Watch
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def run(setup: Setup, console: Console, output: Path | None = None, partitions: 
     check_spark()
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="slidejoin-demo-")) / "result"
-    check_free(output, overwrite=False)
+    check_free(Target(output, "parquet", is_directory=True), overwrite=False)
     output = output.absolute()
     _say(console, f"generating {setup.rows:,} rows")
     feed = generate(setup)

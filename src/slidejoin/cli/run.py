@@ -1,0 +1,178 @@
+"""``slidejoin run``: joins two sets of files."""
+
+import logging
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from slidejoin.cli.engine import Backend, only_for
+from slidejoin.cli.failure import fail, one_line
+from slidejoin.join_type import JOIN_TYPES
+from slidejoin.run.embedded import explain as explain_job
+from slidejoin.run.embedded import run as run_embedded
+from slidejoin.run.formats import ENDINGS
+from slidejoin.run.job import Summary, make_job, side_pair
+from slidejoin.run.spark import run as run_spark
+from slidejoin.run.text import EXAMPLES
+
+LATE = 3  # exit code
+INTERRUPTED = 130
+_FORMATS = ", ".join(ENDINGS)
+_INPUT, _ORDER, _OUTPUT, _REPORTS, _SPARK = (
+    "Inputs", "Order of arrivals", "Output", "Reports", "Spark (--engine spark)",
+)  # fmt: skip
+
+
+class LogLevel(StrEnum):
+    """Least severity of messages that are shown."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def run(
+    left: Annotated[str, typer.Argument(help="File, directory or glob; - is standard input.")],
+    right: Annotated[str, typer.Argument(help="The same for the right side.")],
+    on: Annotated[str, typer.Option(help=f"Condition: {EXAMPLES['sql']} or {EXAMPLES['condition']}")],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="File, or directory for Parquet files; - is standard output."),
+    ],
+    window: Annotated[
+        str | None,
+        typer.Option(help=f"Window: {EXAMPLES['window']}", show_default="none: all rows meet all rows"),
+    ] = None,
+    how: Annotated[str, typer.Option(help=f"One of {', '.join(JOIN_TYPES)}.")] = "inner",
+    engine: Annotated[Backend, typer.Option(help="In this process, or on local Spark.")] = Backend.embedded,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help=f"{_FORMATS}; of left and right: csv,parquet.",
+            show_default="as the names tell",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    sort_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Sort both inputs in memory by this column; left,right where names differ.",
+            show_default="not sorted",
+            rich_help_panel=_ORDER,
+        ),
+    ] = None,
+    merge_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Windows of rows: a column that both inputs are sorted by.",
+            show_default="left and right rows in turn",
+            rich_help_panel=_ORDER,
+        ),
+    ] = None,
+    output_format: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{_FORMATS}.",
+            show_default="as the name tells; csv for -",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of the result, in order, with commas.", show_default="all", rich_help_panel=_OUTPUT
+        ),
+    ] = None,
+    suffixes: Annotated[
+        str, typer.Option(help="For names that both sides have: left,right.", rich_help_panel=_OUTPUT)
+    ] = ",_right",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is in --output.", rich_help_panel=_OUTPUT)
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the plan and end.", rich_help_panel=_REPORTS)
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print errors only.", rich_help_panel=_REPORTS)
+    ] = False,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="Messages of the join, on standard error.", rich_help_panel=_REPORTS)
+    ] = LogLevel.error,
+    fail_on_late: Annotated[
+        bool,
+        typer.Option("--fail-on-late", help=f"Exit with {LATE} if rows were late.", rich_help_panel=_REPORTS),
+    ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Tasks side by side.", show_default="one for each core", rich_help_panel=_SPARK
+        ),
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read files as streams, with a checkpoint.", rich_help_panel=_SPARK),
+    ] = False,
+    files_per_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --stream: files of a side in one micro-batch.",
+            show_default="all",
+            rich_help_panel=_SPARK,
+        ),
+    ] = None,
+) -> None:
+    """Join two sets of files: Parquet, CSV, TSV, JSON lines or Arrow, over a window or as a whole.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 late rows with --fail-on-late, 130 interrupted.
+    """
+    only_for(
+        engine, Backend.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
+    )
+    if files_per_batch is not None and not stream:
+        fail("--files-per-batch is for --stream; give both")
+    logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("slidejoin").setLevel(log_level.upper())
+    console = Console(stderr=output == "-", quiet=quiet)
+    with one_line():
+        job = make_job(
+            left,
+            right,
+            on=on,
+            window=window,
+            output=output,
+            how=how,
+            suffixes=side_pair("--suffixes", suffixes, ",_right", single=False),
+            format_=format_,
+            output_format=output_format,
+            columns=columns,
+            merge_by=merge_by,
+            sort_by=sort_by,
+            overwrite=overwrite,
+        )
+        if explain:
+            typer.echo(repr(explain_job(job)))
+            return
+        try:
+            summary: Summary
+            if engine is Backend.embedded:
+                summary = run_embedded(job, console)
+            else:
+                summary = run_spark(job, console, partitions, stream, files_per_batch)
+        except BrokenPipeError:  # the reader of standard output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            fail("interrupted; no result was written", INTERRUPTED)
+    summary.print(console)
+    if fail_on_late and summary.late_rows:
+        fail(
+            f"{summary.late_rows:,} rows were late (--fail-on-late); the result is complete without them",
+            LATE,
+        )
