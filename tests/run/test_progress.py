@@ -21,9 +21,9 @@ def lines_of(terminal):
 def test_plain_lines_at_intervals():
     lines = lines_of(terminal=False)
     assert lines == [
-        "300 rows  0.00 M rows/s  600 matches",
-        "600 rows  0.00 M rows/s  1,200 matches",
-        "900 rows  0.00 M rows/s  1,800 matches",
+        "300 rows  0.00 M rows/s  600 matches  30%, 7 s left",
+        "600 rows  0.00 M rows/s  1,200 matches  60%, 4 s left",
+        "900 rows  0.00 M rows/s  1,800 matches  90%, 1 s left",
         "1,000 rows  0.00 M rows/s  2,000 matches",
     ]
 

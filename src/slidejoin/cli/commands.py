@@ -23,8 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(model.app, name="model")
-app.command()(plan)
 app.command()(run)
+app.command()(plan)
 
 
 def _print_version(wanted: bool) -> None:

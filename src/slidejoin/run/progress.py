@@ -17,7 +17,7 @@ class RowProgress:
     console : Console
         Where to print; a terminal gets a bar.
     rows : int, optional
-        Number of rows in all, if known.
+        Number of rows in all, if known: then the time that is left is shown, too.
     every : float
         Seconds between two plain lines.
     clock : function
@@ -34,6 +34,7 @@ class RowProgress:
         self._console = console
         self._every = every
         self._clock = clock
+        self._rows = rows
         self._bar = Progress(
             BarColumn(),
             TextColumn("{task.fields[text]}"),
@@ -83,12 +84,19 @@ class RowProgress:
     def _show_pending(self, now: float) -> None:
         assert self._pending is not None
         rows, matches = self._pending
-        self.show(self._totals(rows, matches, now), rows)
+        left = "" if self._console.is_terminal else self._time_left(rows, now)
+        self.show(self._totals(rows, matches, now) + left, rows)
         self._last, self._pending = now, None
 
     def _totals(self, rows: int, matches: int, now: float) -> str:
         rate = rows / max(now - self._begin, 1e-9)
         return f"{rows:,} rows  {rate / 1e6:.2f} M rows/s  {matches:,} matches"
+
+    def _time_left(self, rows: int, now: float) -> str:
+        if self._rows is None or not 0 < rows < self._rows:
+            return ""
+        seconds = (now - self._begin) * (self._rows - rows) / rows
+        return f"  {rows / self._rows:.0%}, {seconds:,.0f} s left"
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
