@@ -115,6 +115,11 @@ def test_workers_share_large_pushes_only():
     assert not DEFAULT.extrapolates(most)
 
 
+def test_the_call_from_python_is_not_shared():
+    one, two = (DEFAULT.arrival("b-tree", window=2**16, matches=2, batch=4096, workers=n) for n in (1, 2))
+    assert one.call == two.call == DEFAULT.push / 4096
+
+
 @given(indexes, st.floats(1024, 2**24))
 def test_memory_grows_with_the_window(index, window):
     assert 2 * window * 6 < DEFAULT.memory(index, window) < 2 * window * 300

@@ -142,10 +142,12 @@ def test_definition_for_units(units, rate, offsets):
 
 def in_fractions(rates, offsets, longest, printed=False):
     """Equation 20, tuple by tuple: as printed, or with the offset in the rounding."""
+    above, below = zip(*(Fraction(rate).as_integer_ratio() for rate in rates), strict=True)
+    hyper = min(Fraction(math.lcm(*below), math.gcd(*above)), longest)
     total = Fraction(0)
     streams = list(zip(rates, offsets, strict=True))
     for j, (rate, offset) in enumerate(streams):
-        for m in range(math.floor(longest * rate)):
+        for m in range(math.floor(hyper * rate)):
             at = m / rate + offset
             waits = [
                 math.ceil((at - (0 if printed else e)) * r) / r + e - at
@@ -153,17 +155,14 @@ def in_fractions(rates, offsets, longest, printed=False):
                 if x != j
             ]
             total += max(waits)
-    return float(total / (longest * sum(rates)))
+    return float(total / (hyper * sum(rates)))
 
 
 @given(RATES, OFFSETS, st.sampled_from([Fraction(4), Fraction(1, 2)]))
 def test_equations_as_printed(rates, offsets, longest):
     offsets = offsets[: len(rates)]
-    hyper = Fraction(
-        math.lcm(*(Fraction(r).denominator for r in rates)), math.gcd(*(Fraction(r).numerator for r in rates))
-    )
     wait = mean_wait(rates, offsets, longest, printed=True)
-    assert wait == pytest.approx(in_fractions(rates, offsets, min(hyper, longest), printed=True), rel=1e-12)
+    assert wait == pytest.approx(in_fractions(rates, offsets, longest, printed=True), rel=1e-12)
 
 
 @pytest.mark.parametrize("printed", [False, True])

@@ -91,3 +91,9 @@ def test_hot_samples_are_cheap():
 def test_an_empty_sample_is_refused():
     with pytest.raises(SpecError, match="right sample has no rows"):
         measured_selectivity(pa.table({"x": [1]}), pa.table({"x": pa.array([], pa.int64())}), sj.equal("x"))
+
+
+def test_a_sample_is_looked_at_in_all_its_parts():
+    rising = pa.table({"x": np.arange(40_000) // 4})  # the first rows of two such samples are all near
+    share, _ = measured_selectivity(rising, rising, sj.band("x", within=20))
+    assert share == pytest.approx(41 / 10_000, rel=0.15)
