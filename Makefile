@@ -15,6 +15,8 @@ NATIVE := $(shell find core benchmarks/peers -name '*.hpp' -o -name '*.cpp')
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Instruction sets that are built here: the portable one and the highest of this processor. A wheel has all.
 LEVELS ?= native
+# Byte code is made when a module is first imported: most modules never are.
+PIP := $(BIN)/pip install -q --disable-pip-version-check --no-compile
 PYTEST := $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 SPARK_OLDEST := build/pyspark-3.5
 SPARK_CONNECT := build/connect
@@ -29,7 +31,7 @@ run: setup
 PART := @tools/part.sh
 test:
 	$(PART) start
-	$(PART) build 210 $(MAKE) --no-print-directory setup peers
+	$(PART) build 210 $(MAKE) --no-print-directory -j 2 setup peers
 	$(PART) lint 20 $(MAKE) --no-print-directory lint
 	$(PART) native 300 $(MAKE) --no-print-directory native-test
 	$(PART) python 220 $(MAKE) --no-print-directory python-test
@@ -45,7 +47,7 @@ python-test: setup
 	$(PYTEST) --ignore-glob='tests/*spark*'
 
 spark-test: setup
-	$(PYTEST) $(shell find tests -path '*spark*' -name 'test_*.py')
+	$(PYTEST) $(sort $(shell find tests -path '*spark*' -name 'test_*.py'))
 
 # The Python and Spark suites in an environment of their own: of another Python (`make test-python
 # PYTHON=python3.13`), and with the oldest NumPy and pyarrow that are supported.
@@ -67,11 +69,11 @@ test-spark-connect: setup $(SPARK_CONNECT)/.installed
 	PYTHONPATH="$(CURDIR)/$(SPARK_CONNECT)" $(BIN)/pytest -rs -n 0 tests/spark/test_connect.py
 
 $(SPARK_CONNECT)/.installed:
-	$(BIN)/pip install -q --disable-pip-version-check --target $(SPARK_CONNECT) grpcio grpcio-status googleapis-common-protos zstandard
+	$(PIP) --target $(SPARK_CONNECT) grpcio grpcio-status googleapis-common-protos zstandard
 	touch $@
 
 $(SPARK_OLDEST)/.installed:
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --target $(SPARK_OLDEST) 'pyspark==3.5.*' 'py4j==0.10.9.7'
+	$(PIP) --no-deps --target $(SPARK_OLDEST) 'pyspark==3.5.*' 'py4j==0.10.9.7'
 	touch $@
 
 # -Og takes two thirds of the time of -O1 to compile; the tests run about as fast.
@@ -128,7 +130,7 @@ peers: setup
 	$(BIN)/cmake -B $(BUILD) -DSLIDEJOIN_PEERS=ON >/dev/null
 	$(BIN)/cmake --build $(BUILD) -j $(JOBS) --target peers
 
-setup: $(VENV)/.built
+setup: $(VENV)/.installed $(VENV)/.built
 
 $(VENV)/.created:
 	@command -v $(PYTHON) >/dev/null || { echo "slidejoin needs Python 3.11 or newer: install python3"; exit 1; }
@@ -139,9 +141,15 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml tools/requirements.py
+# What compiles the core comes first: with `make -j 2` the compiler runs while pip installs the rest.
+$(VENV)/.tools: $(VENV)/.created pyproject.toml tools/requirements.py
+	$(PYTHON) tools/requirements.py build > $(VENV)/tools.txt
 	$(PYTHON) tools/requirements.py build $(EXTRAS) > $(VENV)/requirements.txt
-	$(BIN)/pip install -q --disable-pip-version-check -r $(VENV)/requirements.txt
+	$(PIP) -r $(VENV)/tools.txt -c $(VENV)/requirements.txt
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.tools
+	$(PIP) -r $(VENV)/requirements.txt
 	touch $@
 
 # The package is installed in place: changes of Python files need no step, those of the core a rebuild.
@@ -149,8 +157,8 @@ $(MODULES): $(VENV)/.created
 	rm -f $(VENV)/.modules-*
 	touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(MODULES) $(SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps \
+$(VENV)/.built: $(VENV)/.tools $(MODULES) $(SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation --no-deps \
 		--config-settings=build-dir=$(BUILD) --config-settings=cmake.define.SLIDEJOIN_LEVELS=$(LEVELS) -e .
 	touch $@
 

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,9 +21,9 @@
 // Stress tests delay threads at random where they meet.
 #if defined(SLIDEJOIN_STRESS)
 namespace slidejoin {
-void stress();
+void stress(const char* point);
 }
-#define SLIDEJOIN_YIELD(point) ::slidejoin::stress()
+#define SLIDEJOIN_YIELD(point) ::slidejoin::stress(#point)
 #elif !defined(SLIDEJOIN_YIELD)
 #define SLIDEJOIN_YIELD(point)
 #endif
@@ -42,6 +41,15 @@ struct Slice {
     std::size_t from;
     std::size_t to;
 };
+
+// The number of forks that have led to this process since the first call. A process id does not tell a
+// process from a forked one: the system uses it again.
+inline std::uint32_t forks() {
+    static std::atomic<std::uint32_t> count{0};
+    static const int registered = pthread_atfork(nullptr, nullptr, [] { ++count; });
+    static_cast<void>(registered);
+    return count;
+}
 
 // Waits until an atomic has another value than `seen` and returns it. It stays awake for a while, since what
 // is waited for usually comes soon and waking up takes long; it lets others run meanwhile.
@@ -121,10 +129,9 @@ class Workers {
     // has no more threads.
     std::size_t prepare(std::size_t wanted) {
         if (wanted <= 1) return 1;
-        if (!state_ || state_->process != getpid()) {
+        if (!state_ || state_->forks != forks()) {
             abandon();
             state_ = std::make_unique<State>();
-            state_->process = getpid();
         }
         if (state_->threads.size() + 1 < wanted) start(std::min(wanted, kMost) - 1);
         return std::min(wanted, state_->threads.size() + 1);
@@ -181,7 +188,7 @@ class Workers {
     // Ends all threads.
     void stop() {
         if (!state_) return;
-        if (state_->process != getpid()) return abandon();
+        if (state_->forks != forks()) return abandon();
         begin(0);
         for (std::thread& thread : state_->threads) thread.join();
         state_.reset();
@@ -194,7 +201,7 @@ class Workers {
     struct Ended {};  // thrown where another one has failed
 
     struct State {
-        pid_t process;
+        const std::uint32_t forks = slidejoin::forks();
         std::vector<std::thread> threads;
         std::function<void(std::size_t)> call;
         std::uint32_t working = 0;

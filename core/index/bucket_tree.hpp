@@ -156,6 +156,14 @@ class BucketTree {
         std::vector<Block*> swept;
         std::uint32_t newest;
         std::size_t count;
+
+        std::size_t bytes() const {
+            const auto of = [](const auto& vector) { return vector.capacity() * sizeof vector[0]; };
+            std::size_t total = of(lists) + of(parts) + of(samples) + of(swept);
+            for (const Part& part : parts)
+                total += of(part.share.leaves) + of(part.share.ended) + of(part.entries) + of(part.waiting);
+            return total;
+        }
     };
 
     // Divides the keys into so many parts, with about as many of the lists' entries each.

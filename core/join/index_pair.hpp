@@ -120,6 +120,7 @@ class IndexPairOf : public Base {
         std::size_t total = sizeof *this + index_[0].bytes() + index_[1].bytes();
         for (const Gathered& each : gathered_)
             total += each.entries.bytes() + each.by_key.bytes() + each.scratch.bytes();
+        if constexpr (requires { parts_[0].bytes(); }) total += parts_[0].bytes() + parts_[1].bytes();
         return total;
     }
 

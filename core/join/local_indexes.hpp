@@ -30,6 +30,12 @@ struct Command {
 
 using CommandQueue = std::vector<Command>;
 
+inline std::size_t bytes_of(const std::vector<CommandQueue>& queues) {
+    std::size_t total = queues.capacity() * sizeof(CommandQueue);
+    for (const CommandQueue& queue : queues) total += queue.capacity() * sizeof(Command);
+    return total;
+}
+
 template <class Key>
 class LocalIndexes : public IndexPair<Key> {
   public:
@@ -131,7 +137,7 @@ class LocalIndexes : public IndexPair<Key> {
     }
 
     std::size_t bytes() const override {
-        std::size_t total = sizeof *this;
+        std::size_t total = sizeof *this + bytes_of(queues_);
         for (const Local& local : locals_)
             total += sizeof local + local.index->bytes() + local.entries.bytes() + local.by_key.bytes();
         return total;

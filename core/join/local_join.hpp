@@ -110,7 +110,7 @@ class LocalJoin {
     void free() { answers_.clear(); }
 
     std::size_t bytes() const {
-        std::size_t total = 0;
+        std::size_t total = bytes_of(now_.queues) + bytes_of(next_.queues);
         for (const Answer& each : answers_)
             total += sizeof each + each.tasks.bytes() + each.gathered.bytes() + each.ranges->bytes();
         return total;

@@ -254,6 +254,30 @@ TEST(memory_of_a_join_runs_out) {
     for (const IndexKind kind : kAllKinds) check_join(kind);
 }
 
+// A push without memory for the indexes of more workers is refused before it changes anything.
+TEST(memory_for_more_workers_runs_out) {
+    const Stream stream = make_stream();
+    const Column keys{stream.keys.data(), nullptr};
+    const Batch batch{stream.sides.data(), &keys, stream.times.data(), nullptr, 200};
+    for (const Strategy strategy : {Strategy::round_robin, Strategy::subwindows}) {
+        JoinSpec spec = make_spec(IndexKind::bi_sort, WindowKind::rows, 1000);
+        spec.strategy = strategy;
+        const auto engine = make_engine(spec, Level::portable);
+        engine->push(batch, nullptr);
+        engine->set_workers(5);
+        bool refused = false;
+        try {
+            const FailingAllocations failing(1);
+            engine->push(batch, nullptr);
+        } catch (const std::bad_alloc&) {
+            refused = true;
+        }
+        CHECK(refused);
+        engine->check();
+        CHECK(engine->push(batch, nullptr) > 0);
+    }
+}
+
 // A join that lacks the memory to replace its index keeps the present one and loses nothing.
 TEST(memory_for_an_exchange_runs_out) {
     testing::Random random(3);

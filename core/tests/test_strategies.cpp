@@ -11,10 +11,13 @@ using namespace slidejoin;
 
 namespace {
 
+// Pushes of fewer than 256 arrivals are joined by one thread, where there is nothing to delay.
 #if defined(SLIDEJOIN_STRESS)
 constexpr std::size_t kRows = 1500;
+constexpr std::size_t kLeastPush = 256;
 #else
 constexpr std::size_t kRows = 3000;
+constexpr std::size_t kLeastPush = 1;
 #endif
 
 constexpr Strategy kLocal[] = {Strategy::round_robin, Strategy::subwindows};
@@ -88,7 +91,7 @@ TEST(local_indexes_where_everything_matches) {
 // few arrivals, which the caller joins alone.
 TEST(local_indexes_with_windows_smaller_than_a_push) {
     for (const Strategy strategy : kLocal)
-        for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{100}, std::size_t{4000}})
+        for (const std::size_t step : {kLeastPush, kLeastPush + 6, kLeastPush + 99, std::size_t{4000}})
             for (const std::uint64_t window : {std::uint64_t{3}, std::uint64_t{150}, std::uint64_t{500}})
                 compare_local(local_join(strategy, IndexKind::b_tree, window, 2 * window),
                               make_input(Shape::few, part_of(std::min<std::size_t>(300 * step, 8000)), 40, 8),
@@ -98,7 +101,7 @@ TEST(local_indexes_with_windows_smaller_than_a_push) {
 TEST(local_indexes_while_workers_come_and_go) {
     for (const Strategy strategy : kLocal)
         for (const IndexKind index : {IndexKind::b_tree, IndexKind::bi_sort, IndexKind::bucket_tree})
-            for (const std::size_t step : {std::size_t{90}, std::size_t{1000}, std::size_t{2600}})
+            for (const std::size_t step : {kLeastPush + 89, std::size_t{1000}, std::size_t{2600}})
                 compare_local(local_join(strategy, index, 3000, 2000),
                               make_input(Shape::uniform, part_of(13000), 0, 9), step, 8, Level::portable,
                               true);
@@ -108,7 +111,7 @@ TEST(local_indexes_in_joins_of_all_kinds) {
     const Input input = make_input(Shape::uniform, kRows, 30, 3);
     for (const Strategy strategy : kLocal)
         for (const std::uint32_t workers : {2u, 5u})
-            for (const std::size_t step : {std::size_t{60}, kRows / 2}) {
+            for (const std::size_t step : {kLeastPush + 59, kRows / 2}) {
                 const JoinSpec plain = local_join(strategy, IndexKind::b_tree, 700, 700);
                 JoinSpec spec = plain;
                 spec.self_join = true;
@@ -230,8 +233,8 @@ TEST(workers_report_parts_of_runs) {
     const Input input = make_input(Shape::few, kRows * 5 / 6, 0, 12);
     for (const Strategy strategy : kLocal)
         for (const IndexKind index : {IndexKind::bi_sort, IndexKind::b_tree})
-            for (const std::size_t step : {std::size_t{40}, kRows / 3}) {
-                JoinSpec spec = local_join(strategy, index, 500, 400);
+            for (const std::size_t step : {kLeastPush + 39, kRows / 3}) {
+                JoinSpec spec = local_join(strategy, index, kRows / 6, kRows / 8);
                 compare_ranges(spec, input, step, 4);
                 spec.self_join = true;
                 compare_ranges(spec, input, step, 4);
@@ -283,3 +286,55 @@ TEST(local_indexes_are_restored) {
             }
         }
 }
+
+#if !defined(SLIDEJOIN_STRESS)  // nothing is different there
+namespace {
+
+// Pushes rows [from, to) of an input, by 500.
+void push_rows(Engine& engine, const Input& input, std::size_t from, std::size_t to) {
+    for (; from < to; from += 500) {
+        const Column keys{input.keys.data() + from, nullptr};
+        engine.push(batch_of(input, from, 500, &keys), nullptr);
+    }
+}
+
+}  // namespace
+
+// The size of a subwindow follows from the rows that the window holds, not from their positions.
+TEST(subwindows_of_a_restored_join_have_their_size) {
+    const Input input = make_input(Shape::uniform, 6000, 0, 7);
+    JoinSpec spec = local_join(Strategy::subwindows, IndexKind::bi_sort, 1000, 1000);
+    spec.workers = 2;
+    const auto fresh = make_engine(spec, Level::portable), restored = make_engine(spec, Level::portable);
+    JoinState state = restored->state();
+    Stored stored[2];
+    const Column keys{input.keys.data(), nullptr};
+    const bool unseen[1000] = {};
+    for (int side = 0; side < 2; ++side) {
+        state.sides[side].first = 50'000'000;
+        state.sides[side].next = state.sides[side].first + 1000;
+        stored[side] = {{nullptr, &keys, nullptr, nullptr, 1000}, unseen};
+    }
+    restored->load(state, stored);
+    push_rows(*fresh, input, 0, 6000);
+    push_rows(*restored, input, 0, 6000);
+    CHECK(restored->stats().memory_bytes < 2 * fresh->stats().memory_bytes);
+}
+
+TEST(workers_that_go_take_their_memory_along) {
+    const Input input = make_input(Shape::uniform, 60000, 0, 8);
+    for (const Strategy strategy : kLocal) {
+        JoinSpec spec = local_join(strategy, IndexKind::b_tree, 10000, 10000);
+        spec.options = {};
+        const auto always_one = make_engine(spec, Level::portable);
+        spec.workers = 8;
+        const auto fewer = make_engine(spec, Level::portable);
+        push_rows(*always_one, input, 0, 60000);
+        push_rows(*fewer, input, 0, 30000);
+        fewer->set_workers(1);
+        push_rows(*fewer, input, 30000, 60000);
+        fewer->check();
+        CHECK(fewer->stats().memory_bytes < always_one->stats().memory_bytes * 3 / 2);
+    }
+}
+#endif

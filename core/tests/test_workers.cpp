@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -13,8 +14,11 @@
 using namespace slidejoin;
 
 #if defined(SLIDEJOIN_STRESS)
-void slidejoin::stress() {
+static std::atomic<int> fails_after{0};  // so many meetings, before or after them; 0: none fails
+
+void slidejoin::stress(const char* point) {
     thread_local std::minstd_rand random(std::random_device{}());
+    if (std::strstr(point, "a meeting") && fails_after > 0 && --fails_after == 0) throw std::bad_alloc();
     switch (random() % 8) {
         case 0:
             return std::this_thread::yield();
@@ -190,3 +194,119 @@ TEST(workers_share_joins_of_all_kinds) {
         compare_all(kSharedArrivals, workers, [](std::uint64_t rows) { return shared_join(rows, rows); });
     }
 }
+
+namespace {
+
+JoinSpec join_of(Strategy strategy) {
+    if (strategy == Strategy::shared_index) return shared_join(600, 400);
+    JoinSpec spec = band_join(IndexKind::bucket_tree, 600, 400);
+    spec.strategy = strategy;
+    spec.batch = 500;
+    return spec;
+}
+
+constexpr Strategy kStrategies[] = {Strategy::phases, Strategy::shared_index, Strategy::round_robin,
+                                    Strategy::subwindows};
+
+// Positions of a join that has seen nearly 2^32 rows of each side wrap around soon; some arrivals are late.
+void pass_two_to_the_32(Engine& engine, const Input& input, std::size_t step,
+                        std::vector<std::int64_t>& out) {
+    JoinState state = engine.state();
+    for (SideState& side : state.sides) side.first = side.next = (std::uint64_t{1} << 32) - 900;
+    const Stored none[2] = {};
+    engine.load(state, none);
+    for (std::size_t from = 0; from < input.keys.size(); from += step) {
+        const Column keys{input.keys.data() + from, nullptr};
+        Pairs pairs;
+        engine.push(batch_of(input, from, std::min(step, input.keys.size() - from), &keys), &pairs);
+        engine.check();
+        out.insert(out.end(), pairs.left(), pairs.left() + pairs.size());
+        out.insert(out.end(), pairs.right(), pairs.right() + pairs.size());
+        out.insert(out.end(), engine.late().begin(), engine.late().end());
+        out.push_back(-1);
+    }
+}
+
+}  // namespace
+
+TEST(workers_pass_position_two_to_the_32_with_late_arrivals) {
+    Input input = make_input(Shape::uniform, 4000, 0, 21);
+    for (std::int32_t& key : input.keys) key %= 5000;
+    for (std::size_t i = 0; i < input.times.size(); i += 9) input.times[i] -= 40;
+    for (const Strategy strategy : kStrategies) {
+        JoinSpec spec = join_of(strategy);
+        spec.window = {};
+        spec.window.kind = WindowKind::event;
+        spec.window.before = 500;
+        spec.window.after = 300;
+        spec.window.lateness = 20;
+        spec.workers = 3;
+        std::vector<std::int64_t> found, expected;
+        pass_two_to_the_32(*make_engine(spec, Level::portable), input, 700, found);
+        spec.strategy = Strategy::automatic;
+        spec.workers = 1;
+        const auto one = make_engine(spec, Level::portable);
+        pass_two_to_the_32(*one, input, 700, expected);
+        CHECK(found == expected);
+        CHECK(one->stats().matches > 1000);
+        CHECK(one->state().sides[0].next > std::uint64_t{1} << 32);
+    }
+}
+
+TEST(memory_of_several_workers_is_counted) {
+    const Input input = make_input(Shape::uniform, 40000, 0, 2);
+    std::uint64_t bytes[2];
+    for (const bool several : {false, true}) {
+        JoinSpec spec = band_join(IndexKind::bucket_tree, 20000, 20000);
+        spec.workers = several ? 4 : 1;
+        const auto engine = make_engine(spec, Level::portable);
+        for (std::size_t from = 0; from < 40000; from += 10000) {
+            const Column part{input.keys.data() + from, nullptr};
+            engine->push(batch_of(input, from, 10000, &part), nullptr);
+        }
+        bytes[several] = engine->stats().memory_bytes;
+    }
+    CHECK(bytes[1] > bytes[0] + 10000 * 2 * sizeof(std::uint32_t));  // the entries of the parts
+}
+
+#if defined(SLIDEJOIN_STRESS)
+// A worker that fails, before or after any meeting, ends the push with its error; the join is broken then.
+TEST(an_error_of_a_worker_ends_the_push) {
+    const Input input = make_input(Shape::uniform, 3000, 0, 5);
+    for (const Strategy strategy : kStrategies) {
+        int failures = 0;
+        for (int after = 1; after < 60; after += 1 + after / 4) {
+            JoinSpec spec = join_of(strategy);
+            spec.workers = 3;
+            const auto engine = make_engine(spec, Level::portable);
+            int refused = 0;
+            for (std::size_t from = 0; from < 3000; from += 1000) {
+                const Column keys{input.keys.data() + from, nullptr};
+                Pairs pairs;
+                const Batch batch = batch_of(input, from, 1000, &keys);
+                fails_after = after;
+                try {
+                    engine->push(batch, &pairs);
+                    fails_after = 0;
+                    continue;
+                } catch (const std::bad_alloc&) {
+                    ++failures;
+                }
+                try {
+                    engine->push(batch, &pairs);
+                } catch (const BrokenJoin&) {
+                    ++refused;
+                }
+                try {
+                    engine->check();
+                } catch (const BrokenJoin&) {
+                    ++refused;
+                }
+                CHECK_EQUAL(refused, 2);
+                break;
+            }
+        }
+        CHECK(failures > 0 || strategy == Strategy::shared_index);  // which has no meetings
+    }
+}
+#endif

@@ -19,7 +19,7 @@ from slidejoin.spark import join
 SCHEMA = "ts timestamp, k bigint, id bigint"
 
 
-# A JVM of a minute's life: what the best compiler would save is less than what it takes.
+# A JVM of a minute's life: the best compilers, Java's and Spark's, would take more time than they save.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -32,6 +32,8 @@ def session(master="local[2]", conf=None):
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": BRIEF,
         "spark.executor.extraJavaOptions": BRIEF,
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.minBatchesToRetain": "3",
         **(conf or {}),

@@ -84,16 +84,16 @@ def test_drivers_and_workers_die(tmp_path):
             assert dead or BUSY in driver.errors(), driver.errors()
             driver.kill(everything=rng.random() < 0.5)
             workers, drivers, start = workers + driver.died("worker"), drivers + dead, start + 1
-    for deaths in (["worker"] * WORKERS, []):
-        if not deaths:  # where the last files came in one micro-batch, rows wait for the next one
-            streams.flush()
-        for _ in range(3):
-            with Driver(tmp_path, deaths=deaths, **settings(start)) as driver:
-                done, start = ended(driver), start + 1
-                workers += driver.died("worker")
-            if done:
-                break
-        assert done, "the machine is too busy"
+    # Rows become final in the micro-batch behind that of the last files. A driver that died may have left two
+    # files of a side to one micro-batch, not three.
+    streams.flush()
+    for _ in range(3):
+        with Driver(tmp_path, deaths=["worker"] * WORKERS, **settings(start)) as driver:
+            done, start = ended(driver), start + 1
+            workers += driver.died("worker")
+        if done:
+            break
+    assert done, "the machine is too busy"
     check(streams, tmp_path, hows)
     deaths = f"seed {seed}: {workers} workers and {drivers} drivers died"
     print(deaths)  # noqa: T201 (pytest -rP shows it)

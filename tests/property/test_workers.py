@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.join_type import JOIN_TYPES
+from slidejoin.live import LiveJoin
 
 WINDOWS = {
     "rows": sj.rows(700),
@@ -114,6 +115,42 @@ def test_explain_names_the_strategy():
     assert "3, which share large batches: phases" in repr(join.explain())
     join.workers = 1
     assert "phases" not in repr(join.explain())
+
+
+class Watched:
+    """A native join; keeps the numbers of workers that it is told."""
+
+    def __init__(self, native):
+        self._native, self.told = native, []
+
+    def __getattr__(self, name):
+        return getattr(self._native, name)
+
+    def set_workers(self, workers):
+        self.told.append(workers)
+        self._native.set_workers(workers)
+
+
+def test_a_number_of_workers_that_is_set_during_the_first_push(monkeypatch):
+    """The engine of the join is not its own yet."""
+    join = sj.WindowJoin(sj.band("x", within=1), 100)
+    run = LiveJoin._run
+
+    def meanwhile(self, step, call, *arguments):
+        run(self, step, call, *arguments)
+        join.workers = 3
+
+    def first(self, step, call, *arguments):
+        step.engine.native = Watched(step.engine.native)
+        join.workers = 4
+        run(self, step, call, *arguments)
+
+    monkeypatch.setattr(LiveJoin, "_run", first)
+    join.push(left={"x": [1.0]})
+    assert join._live.engine.native.told == [4]
+    monkeypatch.setattr(LiveJoin, "_run", meanwhile)
+    join.push(left={"x": [2.0]})
+    assert join._live.engine.native.told == [4, 3]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

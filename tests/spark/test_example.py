@@ -28,7 +28,14 @@ def test_it_prints_what_brute_force_finds(tmp_path):
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         pytest.skip("Spark needs Java: install openjdk-17-jre-headless")
     # A short run: compiling it well would take most of its time.
-    environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
+    )
+    environment = {
+        **os.environ,
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_CONF_DIR": str(tmp_path),
+    }
     run = subprocess.run(
         [sys.executable, EXAMPLE, tmp_path], capture_output=True, text=True, check=False, env=environment
     )

@@ -318,6 +318,16 @@ def test_a_cache_that_cannot_be_used(remote, tmp_path, monkeypatch):
         folder.map("runs/file")
 
 
+def test_a_cached_file_is_on_the_disk_before_it_has_its_name(remote, monkeypatch):
+    """After a crash a torn one would be taken for damaged state."""
+    (remote / "state" / "runs").mkdir(parents=True)
+    (remote / "state" / "runs" / "file").write_bytes(b"rows")
+    synced = []
+    monkeypatch.setattr(files, "_sync", synced.extend)
+    task.open_folder("state").map("runs/file")
+    assert synced[0].endswith(".tmp")
+
+
 def test_a_cache_that_others_can_write_to(remote, tmp_path):
     (remote / "state" / "runs").mkdir(parents=True)
     (remote / "state" / "runs" / "file").write_bytes(b"rows")
