@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.measure import one_core
 from benchmarks.report import Result, Target, measured
 from benchmarks.workload import Workload, power
 from slidejoin.index import PARAMETERS
@@ -37,6 +36,7 @@ class Sizes:
     run_shares: tuple[int, ...] = (64, 16, 4)  # parts of a window that sorted-run and bi-sort are pushed
     arrivals: int = 2**16  # of a measurement, at most
     pairs: int = 2**21  # of a measurement, at most
+    result: int = 2**23  # pairs of a push, at most
 
 
 QUICK = Sizes(
@@ -70,9 +70,7 @@ class Point:
 
 def lines(sizes: Sizes, costs: Costs, say: Say) -> Iterable[Result]:
     """The error over the whole grid, then by index, window, matches and batch."""
-    with one_core():
-        points = [point for index in PARAMETERS for point in _points(sizes, costs, index, say)]
-    yield from report(points)
+    yield from report([point for index in PARAMETERS for point in _points(sizes, costs, index, say)])
 
 
 def report(points: list[Point]) -> Iterable[Result]:
@@ -119,7 +117,8 @@ def _points(sizes: Sizes, costs: Costs, index: str, say: Say) -> Iterable[Point]
         if index in ("sorted-run", "bi-sort"):
             batches = tuple(min(max(window // share, 32), sizes.arrivals) for share in sizes.run_shares)
         for matches in (each for each in sizes.matches if 4 * each <= window):
-            for batch, seconds in _measure(sizes, index, window, matches, batches).items():
+            small = tuple(batch for batch in batches if batch * matches <= sizes.result)
+            for batch, seconds in _measure(sizes, index, window, matches, small).items():
                 cost = costs.arrival(index, window=window, matches=matches, batch=batch)
                 yield Point(index, window, matches, batch, seconds, cost.total)
 

@@ -1,14 +1,15 @@
 """Calibration with next to no time: its figures mean little, but each must be one."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from slidejoin.calibration import calibrate
+from slidejoin.calibration import calibrate, spark
 from slidejoin.calibration.indexes import EFFORTS
 from slidejoin.cli.commands import app
-from slidejoin.errors import SpecError
+from slidejoin.errors import SpecError, UsageError
 from slidejoin.index import PARAMETERS
 from slidejoin.model import Costs
 from slidejoin.model.cost_file import to_json
@@ -100,3 +101,20 @@ def test_the_command_refuses_in_one_line(tmp_path):
         result = CliRunner().invoke(app, ["model", "calibrate", *words])
         assert result.exit_code == 1
         assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_sparks_floor_and_row_are_those_of_its_batches(monkeypatch):
+    def run(setup, _console, _output, _partitions):
+        rows = setup.rows // setup.batches
+        times = [9.0, 5.0, *[0.2 + 2e-6 * rows] * (setup.batches - 2)]  # the first two start the workers
+        batches = [SimpleNamespace(rows=rows, seconds=time) for time in times]
+        return SimpleNamespace(failure=None, batches=[*batches, SimpleNamespace(rows=0, seconds=1.0)])
+
+    monkeypatch.setattr(spark, "run", run)
+    costs, spread = spark.measure_spark()
+    assert costs.floor == pytest.approx(0.2)
+    assert costs.row == pytest.approx(2e-6)
+    assert spread == 0
+    monkeypatch.setattr(spark, "run", lambda *_: SimpleNamespace(failure="a pair is missing", batches=[]))
+    with pytest.raises(UsageError, match="a pair is missing"):
+        spark.measure_spark()
