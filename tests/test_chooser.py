@@ -45,11 +45,12 @@ class Compared:
         assert self.auto.count(*arrivals) == self.fixed.count(*arrivals)
         self.auto.check()
 
-    def push(self, count: int, spread: int = 400) -> None:
+    def push(self, count: int, spread: int = 400, check: bool = True) -> None:
         arrivals = self.arrivals(count, spread)
         for found, expected in zip(self.auto.push(*arrivals), self.fixed.push(*arrivals), strict=True):
             np.testing.assert_array_equal(found, expected)
-        self.auto.check()
+        if check:
+            self.auto.check()
 
 
 WINDOWS = [WINDOW, (WINDOW, WINDOW // 3), sj.within(2 * WINDOW)]
@@ -108,8 +109,8 @@ def test_windows_that_grow_are_looked_at_again():
     for _ in range(4):
         compared.push(20_000, spread=10**9)
     assert compared.auto.index == "sorted-run"
-    for _ in range(160):
-        compared.push(2_000, spread=10**9)
+    for turn in range(160):
+        compared.push(2_000, spread=10**9, check=turn % 10 == 0)  # of a window of up to 420,000 tuples
     assert compared.auto.index == "bucket-tree"
 
 

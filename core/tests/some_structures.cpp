@@ -1,6 +1,7 @@
-// Stands for the indexes that thread_tests does without, so that it is built quickly: those whose part in a
-// join of several threads another one has, too.
+// Stands for what thread_tests does without, so that it is built quickly: the indexes whose part in a join of
+// several threads another one has, too, and the join of runs, which has one thread.
 #include "../engine.hpp"
+#include "../run_join.hpp"
 #include "../structures.hpp"
 #include "../target.hpp"
 #include "../workers.hpp"
@@ -20,5 +21,9 @@ SLIDEJOIN_WITHOUT(ib_chain)
 SLIDEJOIN_WITHOUT(im_tree)
 SLIDEJOIN_WITHOUT(rap_table)
 SLIDEJOIN_WITHOUT(wib_tree)
+
+std::unique_ptr<RunJoin> make_runs(const JoinSpec&) {
+    throw std::logic_error("this program has no join of runs");
+}
 
 }  // namespace slidejoin::portable
