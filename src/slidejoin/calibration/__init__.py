@@ -72,7 +72,7 @@ def calibrate(seconds: float = 50, spark: bool = False, progress: Progress | Non
     index_costs = {}
     for name in PARAMETERS:
         tell(name)
-        index_costs[name] = measure_index(name, effort, count, tick)
+        index_costs[name] = measure_index(name, effort, count, push, tick)
     tell("listing matches")
     listing, large, listing_spread = measure_listing(effort, count, push, tick)
     tell("rows and workers")

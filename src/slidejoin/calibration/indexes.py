@@ -48,8 +48,16 @@ EFFORTS = (
 )  # fmt: skip
 
 
-def measure_index(name: str, effort: Effort, count_call: float, tick: Callable[[], None]) -> IndexCosts:
-    """The costs of an index; ``tick`` is called after each window."""
+def measure_index(
+    name: str, effort: Effort, count_call: float, push_call: float, tick: Callable[[], None]
+) -> IndexCosts:
+    """The costs of an index; ``tick`` is called after each window.
+
+    Matches are counted, which disturbs the least. A nested loop compares faster when it only counts, so its
+    matches are listed.
+    """
+    listed = name == "nested-loop"
+    call = push_call if listed else count_call
     if name == "nested-loop":
         effort = replace(effort, windows=effort.loops, least=2**10, singles=2**7, batches=(1, 16, 256))
         effort = replace(effort, scanned_batches=(16, 256), matches=effort.matches[:1])
@@ -59,14 +67,15 @@ def measure_index(name: str, effort: Effort, count_call: float, tick: Callable[[
     for window in effort.windows:
         stream = Stream(name, window)
         arrivals = max(2 * window, effort.least)
-        figures = _in_turns(stream, effort, effort.batches, arrivals)
+        figures = _in_turns(stream, effort, effort.batches, arrivals, listed)
         stream.time(effort.least, 16)
         memory.append([stream.bytes_per_tuple])
         spreads += [figure.spread for figure in figures.values()]
-        base.append(
-            [_net(name, window, batch, figure, copy, count_call) for batch, figure in figures.items()]
-        )
+        base.append([_net(name, window, batch, figure, copy, call) for batch, figure in figures.items()])
         for matches in effort.matches:
+            if listed:  # all entries are compared, whether they match or not
+                scans[matches].append([_LEAST] * len(effort.scanned_batches))
+                continue
             few = min(matches, window // 4)
             many = _in_turns(Stream(name, window, few), effort, effort.scanned_batches, arrivals // 4)
             scans[matches].append(
@@ -81,6 +90,7 @@ def measure_index(name: str, effort: Effort, count_call: float, tick: Callable[[
         base=surface,
         insert_share=_insert_share(name, effort, copy, count_call, surface),
         copy=copy,
+        counted=_counted(name, effort, call, count_call) if listed else 1.0,
         scan=_segments(effort, scans),
         memory=Surface(effort.windows, [1], memory),
         spread=float(np.median(spreads)),
@@ -108,7 +118,9 @@ def _segments(effort: Effort, scans: dict[int, list[list[float]]]) -> dict[float
     return result
 
 
-def _in_turns(stream: Stream, effort: Effort, batches: tuple[int, ...], arrivals: int) -> dict[int, Figure]:
+def _in_turns(
+    stream: Stream, effort: Effort, batches: tuple[int, ...], arrivals: int, listed: bool = False
+) -> dict[int, Figure]:
     """Seconds of an arrival for each size of a push, in turns.
 
     All sizes see each phase of what an index does from time to time: merges, and subwindows that begin. A
@@ -118,12 +130,22 @@ def _in_turns(stream: Stream, effort: Effort, batches: tuple[int, ...], arrivals
     samples: dict[int, list[float]] = {batch: [] for batch in useful}
     piece = arrivals // (len(useful) * effort.turns)
     for batch in useful:
-        stream.time(batch, batch)
+        stream.time(batch, batch, listed)
     for _ in range(effort.turns):
         for batch in useful:
             count = min(piece, effort.singles) if batch == 1 else piece
-            samples[batch].append(stream.time(count, batch))
+            samples[batch].append(stream.time(count, batch, listed))
     return {batch: Figure(samples[min(batch, useful[-1])]) for batch in batches}
+
+
+def _counted(name: str, effort: Effort, push_call: float, count_call: float) -> float:
+    """The time of an arrival whose matches are counted, as a share of the time where they are listed."""
+    stream = Stream(name, effort.windows[-1])
+    times = [
+        min(stream.time(effort.singles, 128, listed) for _ in range(effort.turns)) - call / 128
+        for listed, call in ((False, count_call), (True, push_call))
+    ]
+    return float(f"{min(max(times[0] / times[1], 0.01), 1.0):.3g}")
 
 
 def _copy(name: str, effort: Effort) -> float:

@@ -127,6 +127,7 @@ def _index_json(costs: IndexCosts) -> dict[str, Any]:
         "base": _surface_json(costs.base, "window", "batch"),
         "insert_share": costs.insert_share,
         "copy": costs.copy,
+        "counted": costs.counted,
         "scan": {
             str(int(matches)): _surface_json(each, "window", "batch") for matches, each in costs.scan.items()
         },
@@ -151,6 +152,7 @@ def _index(part: "_Reader") -> IndexCosts:
         base=part.part("base").surface("window", "batch"),
         insert_share=share,
         copy=part.number("copy", zero=True),
+        counted=part.number("counted"),
         scan={
             float(name): scan.part(name).surface("window", "batch") for name in sorted(scan.data, key=_whole)
         },

@@ -68,6 +68,7 @@ class IndexCosts:
     copy: float  # for each entry that a merge moves
     scan: Mapping[float, Surface]  # by number: the matches up to it from the number before, counted
     memory: Surface  # bytes a tuple, by window
+    counted: float = 1.0  # share of base that is left where matches are only counted
     spread: float = 0.0  # how far the measurements of a figure lie apart, as a share of it
 
 
@@ -136,10 +137,10 @@ class Costs:
 
     @cached_property
     def alpha(self) -> float:
-        """Seconds of a comparison in a nested loop."""
+        """Seconds of a comparison in a nested loop, tuple by tuple."""
         base = self._of("nested-loop").base
         first, last = base.rows[0], base.rows[-1]
-        return (base(last, 1024) - base(first, 1024)) / (last - first)
+        return (base(last, 1) - base(first, 1)) / (last - first)
 
     @cached_property
     def beta(self) -> float:
@@ -194,6 +195,7 @@ class Costs:
         for size in sizes:
             tuples = max(size, 1.0)
             base = costs.base(tuples, batch) / 2  # half of the arrivals are of either side
+            base *= 1.0 if listed else costs.counted
             search += (1 - costs.insert_share) * base
             insert += costs.insert_share * base
             scan += self._scan(costs, tuples, matches, batch) / 2
