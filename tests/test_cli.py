@@ -158,6 +158,12 @@ def test_run_says_what_is_wrong_in_one_line(files, options, says):
             "Spark writes a directory of Parquet files, not out",
         ),
         (["--engine", "spark", "--sort-by", "ts"], "leave --sort-by out"),
+        (["--engine", "spark", "--resume"], "--resume is for --engine embedded"),
+        (["--snapshot-every", "-5s"], "--snapshot-every '-5s' is negative"),
+        (
+            ["--snapshot-every", "5"],
+            "--snapshot-every: duration '5' is not a number with a unit; write '10s'",
+        ),
         (["--merge-by", "trade"], "--merge-by is for rows(...)"),
     ],
 )

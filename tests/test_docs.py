@@ -16,7 +16,8 @@ MODULES = tuple(
         "atomic_file", "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
         "model.overload", "model.rates", "model.rational", "model.readiness", "model.remainders",
         "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
-        "result", "snapshot.binary", "snapshot.chunks", "snapshot.parts", "source", "spark.arrivals",
+        "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",
+        "snapshot.parts", "source", "spark.arrivals",
         "spark.files", "spark.live", "spark.partition", "spark.spark_hash",
         "spec", "sorted_runs", "table_join", "testing", "window", "window_join",
     )

@@ -21,7 +21,7 @@ from slidejoin.run import embedded
 from slidejoin.run.files import open_input
 from slidejoin.run.formats import ENDINGS
 from slidejoin.run.job import make_job
-from slidejoin.run.output import opened
+from slidejoin.run.output import open_writer, published
 from slidejoin.run.target import find_target
 
 TABLE = pa.table(
@@ -39,11 +39,12 @@ TABLE = pa.table(
 FILES = [ending for endings in ENDINGS.values() for ending in endings]
 
 
-def write(table, path, format_=None):
-    with opened(find_target(path, format_), False, table.schema) as writer:
-        for start in range(table.num_rows):
-            writer.write(table.slice(start, 1))
-    return writer
+def write(table, path, format_=None, size=1, overwrite=False):
+    target = find_target(path, format_)
+    with published(target, overwrite) as place, open_writer(target, place, table.schema) as writer:
+        for start in range(0, table.num_rows, size):
+            writer.write(table.slice(start, size))
+        writer.finish()
 
 
 def read(path, **options):
@@ -114,9 +115,7 @@ def test_groups_do_not_depend_on_the_tables(tmp_path):
     table = pa.table({"id": range(150_000)})
     contents = []
     for size in (1000, 70_000, 150_000):
-        with opened(find_target(tmp_path / f"{size}.parquet"), False, table.schema) as writer:
-            for start in range(0, table.num_rows, size):
-                writer.write(table.slice(start, size))
+        write(table, tmp_path / f"{size}.parquet", size=size)
         contents.append((tmp_path / f"{size}.parquet").read_bytes())
     assert pq.read_metadata(tmp_path / "1000.parquet").num_row_groups == 3
     assert contents[0] == contents[1] == contents[2]
@@ -245,8 +244,7 @@ def test_files_are_replaced_only_on_request(tmp_path):
     write(TABLE, tmp_path / "a.csv")
     with pytest.raises(SpecError, match=r"a\.csv exists; choose another name or give --overwrite"):
         write(TABLE, tmp_path / "a.csv")
-    with opened(find_target(tmp_path / "a.csv"), True, TABLE.schema) as writer:
-        writer.write(TABLE.slice(0, 1))
+    write(TABLE.slice(0, 1), tmp_path / "a.csv", overwrite=True)
     assert read(tmp_path / "a.csv").num_rows == 1
 
 

@@ -137,39 +137,45 @@ def test_links_are_refused(tmp_path):
     assert names(tmp_path / "real") == []
 
 
+@pytest.fixture
+def result(tmp_path):
+    (tmp_path / "result").mkdir()
+    return tmp_path / "result"
+
+
 @pytest.mark.parametrize("sizes", [[1] * 25, [25], [7, 0, 18], [10, 10, 5], [3] * 8 + [1]])
-def test_files_are_bounded(tmp_path, sizes):
+def test_files_are_bounded(result, sizes):
     start = 0
-    with PartWriter(tmp_path, IDS, file_rows=10) as files:
+    with PartWriter(place(result), result, IDS, file_rows=10) as files:
         for size in sizes:
             files.write(pa.table({"id": pa.array(range(start, start + size), pa.int64())}))
             start += size
         files.finish()
-    assert names(tmp_path) == [f"part-{number:05}.parquet" for number in range(3)]
-    assert [pq.read_metadata(tmp_path / name).num_rows for name in names(tmp_path)] == [10, 10, 5]
+    assert names(result) == [f"part-{number:05}.parquet" for number in range(3)]
+    assert [pq.read_metadata(result / name).num_rows for name in names(result)] == [10, 10, 5]
     assert (files.rows, files.files) == (25, 3)
-    assert pyarrow.dataset.dataset(tmp_path).to_table()["id"].to_pylist() == list(range(25))
+    assert pyarrow.dataset.dataset(result).to_table()["id"].to_pylist() == list(range(25))
 
 
-def test_bytes_bound_a_file_too(tmp_path):
-    with PartWriter(tmp_path, IDS, file_bytes=2**20) as files:
+def test_bytes_bound_a_file_too(result):
+    with PartWriter(place(result), result, IDS, file_bytes=2**20) as files:
         for _ in range(4):
             files.write(pa.table({"id": pa.array(range(2**17), pa.int64())}))
         files.finish()
     assert files.files == 4
 
 
-def test_small_results_are_written_together(tmp_path):
-    with PartWriter(tmp_path, IDS) as files:
+def test_small_results_are_written_together(result):
+    with PartWriter(place(result), result, IDS) as files:
         for _ in range(1000):
             files.write(pa.table({"id": [1, 2, 3]}))
         files.finish()
-    assert pq.read_metadata(tmp_path / "part-00000.parquet").num_row_groups == 1
+    assert pq.read_metadata(result / "part-00000.parquet").num_row_groups == 1
 
 
-def test_no_rows_leave_a_file_with_the_columns(tmp_path):
+def test_no_rows_leave_a_file_with_the_columns(result):
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
-    with PartWriter(tmp_path, schema) as files:
+    with PartWriter(place(result), result, schema) as files:
         files.finish()
-    assert pyarrow.dataset.dataset(tmp_path).schema == schema
+    assert pyarrow.dataset.dataset(result).schema == schema
     assert (files.rows, files.files) == (0, 1)

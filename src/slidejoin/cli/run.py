@@ -16,11 +16,13 @@ from slidejoin.run.embedded import explain as explain_job
 from slidejoin.run.embedded import run as run_embedded
 from slidejoin.run.formats import ENDINGS
 from slidejoin.run.job import Summary, make_job, side_pair
+from slidejoin.run.recovery import SNAPSHOT_SECONDS, Interrupted, seconds_of
 from slidejoin.run.spark import run as run_spark
 from slidejoin.run.text import EXAMPLES
 
 LATE = 3  # exit code
 INTERRUPTED = 130
+_RECOVERY = "Recovery"
 _FORMATS = ", ".join(ENDINGS)
 _INPUT, _ORDER, _OUTPUT, _REPORTS, _SPARK = (
     "Inputs", "Order of arrivals", "Output", "Reports", "Spark (--engine spark)",
@@ -95,6 +97,20 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what is in --output.", rich_help_panel=_OUTPUT)
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Continue an interrupted run of this command.", rich_help_panel=_RECOVERY
+        ),
+    ] = False,
+    snapshot_every: Annotated[
+        str | None,
+        typer.Option(
+            help="How often to save the state that --resume needs; 0s: only on Ctrl-C.",
+            show_default=f"{SNAPSHOT_SECONDS / 60:.0f}min",
+            rich_help_panel=_RECOVERY,
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan and end.", rich_help_panel=_REPORTS)
     ] = False,
@@ -135,6 +151,7 @@ def run(
     only_for(
         engine, Backend.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
     )
+    only_for(engine, Backend.embedded, resume=resume or None, snapshot_every=snapshot_every)
     if files_per_batch is not None and not stream:
         fail("--files-per-batch is for --stream; give both")
     logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stderr)
@@ -162,12 +179,15 @@ def run(
         try:
             summary: Summary
             if engine is Backend.embedded:
-                summary = run_embedded(job, console)
+                every = SNAPSHOT_SECONDS if snapshot_every is None else seconds_of(snapshot_every)
+                summary = run_embedded(job, console, resume=resume, snapshot_every=every)
             else:
                 summary = run_spark(job, console, partitions, stream, files_per_batch)
         except BrokenPipeError:  # the reader of standard output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
+        except Interrupted as interrupted:
+            fail(str(interrupted), INTERRUPTED)
         except KeyboardInterrupt:
             fail("interrupted; no result was written", INTERRUPTED)
     summary.print(console)

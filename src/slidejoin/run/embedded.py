@@ -12,27 +12,61 @@ from slidejoin.keys import bind
 from slidejoin.run.files import Input
 from slidejoin.run.job import Job, Summary
 from slidejoin.run.merge import Merge
-from slidejoin.run.output import opened
+from slidejoin.run.output import open_writer, published
 from slidejoin.run.progress import RowProgress
+from slidejoin.run.recovery import SNAPSHOT_SECONDS, Recovery
 from slidejoin.table_join import join
 from slidejoin.window_join import WindowJoin
 
 BATCH = 2**16
 
 
-def run(job: Job, console: Console, batch: int = BATCH) -> Summary:
-    """Join, show progress and publish the result."""
+def run(
+    job: Job,
+    console: Console,
+    batch: int = BATCH,
+    resume: bool = False,
+    snapshot_every: float = SNAPSHOT_SECONDS,
+) -> Summary:
+    """Join, show progress and publish the result.
+
+    Parameters
+    ----------
+    batch : int
+        Rows that are read together; decides speed, never results.
+    resume : bool
+        Whether to continue an interrupted run of the same job, if there is one.
+    snapshot_every : float
+        Seconds between two snapshots, by which a killed run can be continued; 0 for none.
+
+    Raises
+    ------
+    Interrupted
+        By Ctrl-C, when the state was saved.
+    """
     begin = time.perf_counter()
-    join: Merge | TableJoin = Merge(job) if job.has_window else TableJoin(job)
-    with opened(job.target, job.overwrite, job.schema) as writer:
+    with published(job.target, job.overwrite, resume) as place:
+        recovery = Recovery(job, place, snapshot_every)
+        saved = recovery.load() if resume else None
+        join: Merge | TableJoin = TableJoin(job)
+        if job.has_window:
+            join = Merge(job) if saved is None else Merge(job, saved.join, saved.joined)
         counts = [side.expected_rows() for side in job.inputs]
         total = None if None in counts else sum(count or 0 for count in counts)
-        with RowProgress(console, total) as progress:
+        with (
+            open_writer(job.target, place, job.schema, saved and saved.output) as writer,
+            RowProgress(console, total) as progress,
+            recovery.watching(),
+        ):
             for table in join.results(batch):
                 writer.write(table.select(job.columns))
                 progress.update(join.rows, writer.rows)
+                if isinstance(join, Merge) and not join.is_over:
+                    recovery.save_if_due(join, writer)
+            writer.finish()
     stats = join.join.stats() if isinstance(join, Merge) else None
     late = None if stats is None else stats["late_left"] + stats["late_right"]
+    continued = [] if saved is None else [f"continued after {sum(saved.joined):,} rows of an interrupted run"]
     return Summary(
         engine="embedded",
         left_rows=join.read[0],
@@ -42,7 +76,7 @@ def run(job: Job, console: Console, batch: int = BATCH) -> Summary:
         seconds=time.perf_counter() - begin,
         output=job.target.name,
         late_rows=late,
-        notes=_notes(job, late),
+        notes=[*_notes(job, late), *continued],
     )
 
 

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from slidejoin.errors import SpecError, missing_column
 from slidejoin.result import output_schema
+from slidejoin.run.encode import check_types
 from slidejoin.run.files import STDIN, Input, open_input
 from slidejoin.run.target import Target, check_inputs_stay, find_target
 from slidejoin.run.text import parse_condition, parse_window
-from slidejoin.run.write import check_types
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import rows
 

@@ -13,14 +13,14 @@ of each side, and the results of one batch; inputs that are sorted here are held
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.errors import CapacityError, OrderError
+from slidejoin.errors import CapacityError, OrderError, StateError
 from slidejoin.keys import BoundTime, bind_time
 from slidejoin.keys.extract import column_type
 from slidejoin.live import LiveJoin
@@ -35,12 +35,26 @@ _SORTED_SHARE = 0.25  # of this machine's memory that an input may take to be so
 
 
 class Merge:
-    """Both inputs as one sequence of arrivals, and their join."""
+    """Both inputs as one sequence of arrivals, and their join.
 
-    def __init__(self, job: Job) -> None:
-        self.join = LiveJoin(job.spec)
-        self.join.fix((job.left.schema, job.right.schema))
+    Parameters
+    ----------
+    job : Job
+        The inputs and the join.
+    join : LiveJoin, optional
+        A join to go on with.
+    joined : (int, int)
+        How many rows of each side it has joined: the first ones of the inputs.
+    """
+
+    def __init__(self, job: Job, join: LiveJoin | None = None, joined: Sequence[int] = (0, 0)) -> None:
+        if join is None:
+            join = LiveJoin(job.spec)
+            join.fix((job.left.schema, job.right.schema))
+        self.join = join
+        self.joined = list(joined)  # rows of each side so far; others were read and wait
         self.read = [0, 0]  # rows of each side so far
+        self.is_over = False
         self._job = job
         self._window = job.spec.window
         self._clock = _clock(job)
@@ -52,12 +66,14 @@ class Merge:
 
     @property
     def rows(self) -> int:
-        """Rows joined so far; others were read and wait."""
-        return self.join.seen
+        """Rows joined so far."""
+        return sum(self.joined)
 
     def results(self, batch: int) -> Iterator[pa.Table]:
-        """Read all rows and yield the results."""
+        """Read all rows and yield the results. At each, ``joined`` counts the rows joined."""
         readers = [_Reader(self._job, side, batch) for side in (0, 1)]
+        for number, reader in enumerate(readers):
+            self._skip(number, reader, batch)
         step = min(batch, _FIRST_PUSH)
         while (side := self._behind()) is not None:
             table = readers[side].next(step)
@@ -73,7 +89,19 @@ class Merge:
                 wanted = _RESULT_ROWS * len(ready.sides) // max(2 * result.num_rows, 1)
                 step = min(max(wanted, _SMALLEST_PUSH), batch)
         self.join.finish()
+        self.is_over = True
         yield self.join.collect()
+
+    def _skip(self, side: int, reader: "_Reader", batch: int) -> None:
+        """Read the rows that were joined by an earlier run."""
+        while self.read[side] < self.joined[side]:
+            table = reader.next(min(batch, self.joined[side] - self.read[side]))
+            if table is None:
+                raise StateError(
+                    f"{self._job.inputs[side].name} has fewer rows than the interrupted run has read"
+                )
+            self._times(side, self.join.sides[side].check(table))
+            self.read[side] += table.num_rows
 
     def _behind(self) -> int | None:
         """The side to read next: the one that the other waits for."""
@@ -96,6 +124,8 @@ class Merge:
     def _push(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> None:
         if len(sides):
             self.join.push(sides, {i: table for i, table in tables.items() if table.num_rows})
+            for side, count in enumerate(np.bincount(sides, minlength=2).tolist()):
+                self.joined[side] += count
 
     def _end_of_a_side(self, sides: NDArray[np.uint8]) -> tuple[int, int | None]:
         """How many of these arrivals come up to the last row of the side that ends first, and this side."""

@@ -1,8 +1,9 @@
 """The output appears whole, or not at all.
 
 A run writes into a hidden directory beside the output, ``.<output>.slidejoin``, whose result takes the
-place of the output at the end. A run that fails removes the directory. A killed run leaves it, and the next
-run with the same output removes it: a lock, which ends with its process, tells that nobody uses it any more.
+place of the output at the end. A run that fails removes the directory, unless it has saved its state there.
+A killed run leaves it, and the next run with the same output removes or continues it: a lock, which ends with
+its process, tells that nobody uses it any more.
 """
 
 import fcntl
@@ -16,10 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from slidejoin.errors import SpecError
+from slidejoin.run.formats import TEXTS
 from slidejoin.run.target import Target, check_free
 from slidejoin.run.write import PartWriter, StreamWriter
 
-RESULT = "result"  # a file or a directory
+RESULT, STATE = "result", "state"  # a file or a directory; the snapshot of a run that can be continued
 _LOCK, _OLD = "lock", "old"
 
 
@@ -29,48 +31,54 @@ def work_directory(output: Path) -> Path:
     return absolute.with_name(f".{absolute.name}.slidejoin")
 
 
+def open_writer(
+    target: Target, place: Path | None, schema: pa.Schema, saved: dict[str, int] | None = None
+) -> StreamWriter | PartWriter:
+    """A writer of a file or directory, or of standard output where there is no place."""
+    if place is None:
+        return StreamWriter(target, sys.stdout.buffer, schema)
+    if target.format in TEXTS:
+        return StreamWriter(target, place.open("wb" if saved is None else "r+b"), schema, saved)
+    return PartWriter(target, place, schema, saved)
+
+
 @contextmanager
-def opened(target: Target, overwrite: bool, schema: pa.Schema) -> Iterator[StreamWriter | PartWriter]:
-    """A writer of the result, which is complete if no error is raised."""
-    writer: StreamWriter | PartWriter
+def published(target: Target, overwrite: bool, resume: bool = False) -> Iterator[Path | None]:
+    """A path to write a file or a directory to, which becomes the target if no error is raised.
+
+    None for standard output. Where the run has saved its state beside the path, an error leaves both, and a
+    run with ``resume`` finds them again; one without refuses to remove them, unless it may overwrite.
+    """
     if target.path is None:
-        writer = StreamWriter(target, sys.stdout.buffer, schema)
-        yield writer
-        writer.finish()
+        yield None
         return
-    with published(target, overwrite) as path:
-        if target.is_directory:
-            with PartWriter(path, schema) as writer:
-                yield writer
-                writer.finish()
-        else:
-            with path.open("wb") as sink:
-                writer = StreamWriter(target, sink, schema)
-                yield writer
-                writer.finish()
-
-
-@contextmanager
-def published(target: Target, overwrite: bool) -> Iterator[Path]:
-    """A path to write a file or a directory to, which becomes the target if no error is raised."""
-    assert target.path is not None, "standard output is written as it comes"
     check_free(target, overwrite)
     output = target.path.absolute()
     output.parent.mkdir(parents=True, exist_ok=True)
     work = work_directory(output)
+    result, state = work / RESULT, work / STATE
     with _locked(work):
         try:
-            _emptied(work)
-            result = work / RESULT
-            if target.is_directory:
-                result.mkdir()
+            if resume and state.exists():
+                _refuse_links(work)
+            else:
+                if state.exists() and not overwrite:
+                    raise SpecError(
+                        f"an interrupted run has left its state in {work}; continue it with --resume, or "
+                        "start anew with --overwrite"
+                    )
+                _emptied(work)
+                if target.is_directory:
+                    result.mkdir()
             yield result
             check_free(target, overwrite)  # it may have been filled meanwhile
             if output.is_dir():
                 os.replace(output, work / _OLD)
             os.replace(result, output)
-        finally:
             shutil.rmtree(work, ignore_errors=True)
+        finally:
+            if not state.exists():
+                shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
@@ -100,3 +108,10 @@ def _emptied(work: Path) -> None:
             shutil.rmtree(entry)
         elif entry.name != _LOCK:
             entry.unlink()
+
+
+def _refuse_links(work: Path) -> None:
+    """An interrupted run is continued only in its own directory."""
+    for entry in work.rglob("*"):
+        if entry.is_symlink():
+            raise SpecError(f"{entry} is a symbolic link, which no run makes; start anew with --overwrite")

@@ -89,6 +89,7 @@ def run(
 def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
     counts = [side.count_rows() for side in job.inputs]
     with published(job.target, job.overwrite) as directory:
+        assert directory is not None, "checked before"
         console.print("starting Spark", highlight=False)
         with local_session("slidejoin run") as session:
             begin = time.perf_counter()
