@@ -90,8 +90,8 @@ std::string bytes_of(std::unique_ptr<ArrowResult> result) {
     return all;
 }
 
-struct Stored {
-    Stored(std::size_t workers, std::size_t rows, unsigned seed)
+struct StoredRows {
+    StoredRows(std::size_t workers, std::size_t rows, unsigned seed)
         : crew(workers), left(kKinds, 0), right(kKinds, 5) {
         Random random(seed);
         for (Rows* side : {&left, &right})
@@ -124,10 +124,10 @@ struct Stored {
 
 TEST(workers_store_and_take_what_one_does) {
     for (const std::size_t rows : {1, 100, 9'000}) {
-        const Stored alone(1, rows, 3);
+        const StoredRows alone(1, rows, 3);
         Crew one(1);
         for (const std::size_t workers : {2, 3, 8}) {
-            Stored together(workers, rows, 3);
+            StoredRows together(workers, rows, 3);
             for (const std::size_t count : {0, 1, 2048, 4096, 4097, 20'000})
                 CHECK(together.taken(count, 9, together.crew) == alone.taken(count, 9, one));
         }
@@ -162,7 +162,7 @@ TEST(who_finds_a_crew_at_work_works_alone) {
 }
 
 TEST(a_crew_that_is_at_work_is_left_alone) {
-    Stored stored(3, 5'000, 4);
+    StoredRows stored(3, 5'000, 4);
     Crew one(1);
     const std::string expected = stored.taken(9'000, 1, one);
     std::vector<int> right(4);
@@ -177,7 +177,7 @@ TEST(a_crew_that_is_at_work_is_left_alone) {
 }
 
 TEST(a_position_that_is_not_kept_is_refused_by_all_workers) {
-    const Stored stored(1, 100, 5);
+    const StoredRows stored(1, 100, 5);
     Crew crew(3);
     std::vector<std::int64_t> positions(10'000, static_cast<std::int64_t>(stored.left.first()));
     positions[9'000] = static_cast<std::int64_t>(stored.left.next());
@@ -191,7 +191,7 @@ TEST(a_position_that_is_not_kept_is_refused_by_all_workers) {
 }
 
 TEST(strings_beyond_the_most_bytes_are_refused) {
-    const Stored stored(1, 10'000, 6);
+    const StoredRows stored(1, 10'000, 6);
     std::vector<std::int64_t> positions(9'000);
     for (std::size_t i = 0; i < positions.size(); ++i)
         positions[i] = static_cast<std::int64_t>(stored.left.first() + i);
