@@ -34,6 +34,7 @@ class Effort:
 # What is left out first where there is little time.
 EFFORTS = (
     Effort(),
+    Effort(turns=3),
     Effort(windows=(2**12, 2**15, 2**18), turns=4),
     Effort(
         windows=(2**10, 2**14), loops=(2**8, 2**11), batches=(1, 16, 256, 2048), scanned_batches=(16, 2048),

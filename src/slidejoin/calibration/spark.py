@@ -14,7 +14,8 @@ from slidejoin.demo.spark.job import run
 from slidejoin.errors import UsageError
 from slidejoin.model.costs import SparkCosts
 
-_BATCHES = 6
+_BATCHES = 10
+_FIRST = 4  # micro-batches that start workers and warm up
 _SMALL, _LARGE = 1_000, 50_000  # rows of a micro-batch
 
 
@@ -33,11 +34,11 @@ def measure_spark() -> tuple[SparkCosts, float]:
 
 
 def _times(rows: int) -> list[float]:
-    """The seconds of the micro-batches with rows, without the first two, which start the workers."""
+    """The seconds of the micro-batches with rows, without the first ones."""
     quiet = Console(file=io.StringIO())
     with tempfile.TemporaryDirectory(prefix="slidejoin-calibrate-") as directory:
         output = Path(directory) / "result"
         summary = run(Setup(rows=_BATCHES * rows, batches=_BATCHES), quiet, output, os.cpu_count())
     if summary.failure:
         raise UsageError(f"the join on Spark gave a wrong result: {summary.failure}")
-    return [batch.seconds for batch in summary.batches if batch.rows][2:]
+    return [batch.seconds for batch in summary.batches if batch.rows][_FIRST:]
