@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import slidejoin
 from slidejoin import cli
+from slidejoin.cli import run as run_command
 from slidejoin.cli.commands import app
 from slidejoin.demo.embedded import job
 from slidejoin.demo.spark import job as spark_job
@@ -406,6 +407,19 @@ def test_help_shows_defaults(command):
     free = [each for each in options if not each.required and not getattr(each, "is_flag", False)]
     assert len(free) > 5
     assert run(command, "--help").output.count("[default:") == len(free)
+
+
+def test_interrupt_while_inputs_are_read(files, monkeypatch):  # noqa: ARG001
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command, "make_job", interrupted)
+    result = run_whole()
+    assert (result.exit_code, result.stderr) == (130, "interrupted; there is no complete result\n")
+
+
+def test_completion_is_offered():
+    assert "--install-completion" in run("--help").output
 
 
 def test_entry_point_runs_the_app(monkeypatch, capsys):

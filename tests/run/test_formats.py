@@ -111,6 +111,16 @@ def test_json_has_no_nan(tmp_path):
     )
 
 
+def test_json_of_other_types(tmp_path):
+    table = pa.table(
+        {"b": [b"x", None], "d": pa.array(["y", "z"]).dictionary_encode(), "s": [{"a": 1}, None]}
+    )
+    write(table, tmp_path / "a.json")
+    assert (tmp_path / "a.json").read_text() == (
+        '{"b": "x", "d": "y", "s": {"a": 1}}\n{"b": null, "d": "z", "s": null}\n'
+    )
+
+
 def test_groups_do_not_depend_on_the_tables(tmp_path):
     table = pa.table({"id": range(150_000)})
     contents = []
@@ -223,6 +233,18 @@ def test_inputs_are_never_replaced(tmp_path, inputs):  # noqa: ARG001
     for output in (left, right, tmp_path / "link" / "right.csv", tmp_path):
         with pytest.raises(SpecError, match="would replace the input"):
             make_job(str(left), str(right), on="equal('id')", output=output, overwrite=True)
+
+
+def test_output_is_not_written_into_an_input_directory(tmp_path, inputs):  # noqa: ARG001
+    (tmp_path / "in").mkdir()
+    (tmp_path / "left.csv").rename(tmp_path / "in" / "left.csv")
+    with pytest.raises(SpecError, match=r"out\.csv lies in the input .*in; choose a place outside"):
+        make_job(
+            str(tmp_path / "in"),
+            str(tmp_path / "right.csv"),
+            on="equal('id')",
+            output=tmp_path / "in" / "out.csv",
+        )
 
 
 def test_targets(tmp_path):

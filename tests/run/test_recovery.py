@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -301,6 +302,32 @@ def test_writers_continue(tmp_path, output, monkeypatch):
         assert writer.rows == 30
         contents.add(repr(content(place)))
     assert len(contents) == 1
+
+
+@pytest.mark.parametrize("output", ["out.parquet", "out.arrow", "out.arrows", "out"])
+def test_writers_keep_the_types_of_segments(tmp_path, output):
+    table = pa.table(
+        {
+            "c": pa.array(["x", None, "y"]).dictionary_encode(),
+            "l": pa.array([[1], None, []], pa.list_(pa.int8())),
+            "t": pa.array([1, 2, None], pa.timestamp("ns", "Europe/Berlin")),
+            "d": pa.array([1, None, 3], pa.duration("us")),
+            "n": pa.array([Decimal("1.50"), None, Decimal("-2.25")]),
+            "s": pa.array(["a", "", None], pa.large_string()),
+            "u": pa.array([2**64 - 1, None, 0], pa.uint64()),
+        }
+    )
+    target, place = find_target(tmp_path / output), tmp_path / "result"
+    if target.is_directory:
+        place.mkdir()
+    with open_writer(target, place, table.schema) as writer:
+        for row in range(3):
+            writer.write(table.slice(row, 1))
+            writer.save()
+        writer.finish()
+    given = open_input(str(place), target.format)
+    assert given.schema == table.schema
+    assert pa.concat_tables(given.batches(10)).to_pylist() == table.to_pylist()
 
 
 def test_durations():

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
 
@@ -157,7 +159,8 @@ def run(
     logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("slidejoin").setLevel(log_level.upper())
     console = Console(stderr=output == "-", quiet=quiet)
-    with one_line():
+    summary: Summary
+    with one_line(), _ended():
         job = make_job(
             left,
             right,
@@ -176,23 +179,28 @@ def run(
         if explain:
             typer.echo(repr(explain_job(job)))
             return
-        try:
-            summary: Summary
-            if engine is Backend.embedded:
-                every = SNAPSHOT_SECONDS if snapshot_every is None else seconds_of(snapshot_every)
-                summary = run_embedded(job, console, resume=resume, snapshot_every=every)
-            else:
-                summary = run_spark(job, console, partitions, stream, files_per_batch)
-        except BrokenPipeError:  # the reader of standard output has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        except Interrupted as interrupted:
-            fail(str(interrupted), INTERRUPTED)
-        except KeyboardInterrupt:
-            fail("interrupted; no result was written", INTERRUPTED)
+        if engine is Backend.embedded:
+            every = SNAPSHOT_SECONDS if snapshot_every is None else seconds_of(snapshot_every)
+            summary = run_embedded(job, console, resume=resume, snapshot_every=every)
+        else:
+            summary = run_spark(job, console, partitions, stream, files_per_batch)
     summary.print(console)
     if fail_on_late and summary.late_rows:
         fail(
             f"{summary.late_rows:,} rows were late (--fail-on-late); the result is complete without them",
             LATE,
         )
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    """End with an exit code, if a user or the reader of standard output ends the run."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python flushes at its end
+        raise typer.Exit(1) from None
+    except Interrupted as interrupted:
+        fail(str(interrupted), INTERRUPTED)
+    except KeyboardInterrupt:
+        fail("interrupted; there is no complete result", INTERRUPTED)

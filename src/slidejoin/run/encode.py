@@ -106,6 +106,11 @@ def _json_values(column: pa.Array) -> pa.Array:
     elif pa.types.is_temporal(type_) and not pa.types.is_duration(type_):
         texts = pc.binary_join_element_wise('"', pc.cast(column, pa.string()), '"', "")
     else:
-        values = (json.dumps(value, default=str, ensure_ascii=False) for value in column.to_pylist())
+        values = (json.dumps(value, default=_text, ensure_ascii=False) for value in column.to_pylist())
         texts = pa.array(values, pa.string())
     return texts.fill_null("null")
+
+
+def _text(value: Any) -> str:
+    """A value that JSON has no form for."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

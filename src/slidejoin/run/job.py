@@ -136,7 +136,7 @@ def make_job(
     opened = [
         open_input(*given) for given in zip((left, right), (f or None for f in formats), times, strict=True)
     ]
-    check_inputs_stay(target, [file for side in opened for file in side.files])
+    check_inputs_stay(target, (left, right), [file for side in opened for file in side.files])
     job = Job(
         opened[0], opened[1], spec, target, _result_schema(spec, *opened).names,
         has_window=window is not None, arrive_by=arrive_by, sorts=sort_by is not None, overwrite=overwrite,

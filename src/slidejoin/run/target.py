@@ -76,12 +76,23 @@ def check_free(target: Target, overwrite: bool) -> None:
         raise SpecError(f"{path} is not empty; choose another directory or give --overwrite")
 
 
-def check_inputs_stay(target: Target, inputs: Iterable[str]) -> None:
-    """Refuse a target that is one of the input files, or a directory that holds one."""
+def check_inputs_stay(target: Target, paths: Iterable[str], files: Iterable[str]) -> None:
+    """Refuse a target that would replace an input file, or be read by the next run.
+
+    Parameters
+    ----------
+    target : Target
+        Where the result goes.
+    paths, files : iterable of str
+        The inputs as they were given, and their files.
+    """
     if target.path is None:
         return
     place = Path(os.path.realpath(target.path))
-    for file in inputs:
+    for file in files:
         real = Path(os.path.realpath(file))
         if real == place or place in real.parents:
             raise SpecError(f"--output {target.path} would replace the input {file}; choose another place")
+    for path in paths:
+        if os.path.isdir(path) and Path(os.path.realpath(path)) in place.parents:
+            raise SpecError(f"--output {target.path} lies in the input {path}; choose a place outside of it")
