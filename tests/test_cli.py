@@ -1,6 +1,7 @@
 """The command line: what it prints and how it exits."""
 
 import io
+import pathlib
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from slidejoin.demo.embedded import job
 from slidejoin.demo.spark import job as spark_job
 from slidejoin.run import spark as spark_engine
 from slidejoin.run.session import SparkError
+from slidejoin.run.text import parse_condition
 
 TINY = [
     "demo", "--engine", "embedded", "--rows", "4000", "--window", "300", "--batch", "512", "--band", "40",
@@ -416,6 +418,24 @@ def test_interrupt_while_inputs_are_read(files, monkeypatch):  # noqa: ARG001
     monkeypatch.setattr(run_command, "make_job", interrupted)
     result = run_whole()
     assert (result.exit_code, result.stderr) == (130, "interrupted; there is no complete result\n")
+
+
+PAGE = (pathlib.Path(__file__).parent.parent / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_page_has_every_option_and_exit_code():
+    for option in typer.main.get_command(app).commands["run"].params:
+        for name in option.opts:
+            assert option.param_type_name == "argument" or f"`{name}" in PAGE or f" {name} " in PAGE, name
+    assert re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE) == ["0", "1", "2", str(run_command.LATE), "130"]
+
+
+def test_page_has_right_conditions():
+    rows = re.findall(r"^\| `(.*?)` \| `(.*?)` \|$", PAGE, re.MULTILINE)
+    pairs = [(sql, python) for sql, python in rows if "left." in sql]
+    assert len(pairs) > 5
+    for sql, python in pairs:
+        assert parse_condition(sql) == parse_condition(python)
 
 
 def test_completion_is_offered():

@@ -63,3 +63,10 @@ def test_a_failed_run_has_no_last_line():
         progress.update(10, matches=1)
         raise OSError
     assert console.file.getvalue() == ""
+
+
+def test_the_last_line_does_not_show_an_estimate():
+    console = Console(file=io.StringIO(), width=100)
+    with RowProgress(console, rows=1000, clock=lambda: 0.0) as progress:
+        progress.update(900, matches=1)
+    assert console.file.getvalue().endswith(" 1 matches\n")

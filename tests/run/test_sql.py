@@ -104,6 +104,7 @@ def test_conditions(written, meant):
         ("right.x between left.x + 3 and left.x - 3", 16, "nothing can match"),
         ('left."a = right.a', 5, "is not closed"),
         ("left.a = right.a; drop", 16, "';' means nothing here"),
+        ("left.a = right.a && left.b = right.b", 17, "'&' means nothing here; conditions are joined by"),
         ("left.a = right.a and interval 5", 30, "a duration in quotes"),
         ("(" * 60 + "left.a = right.a" + ")" * 60, 51, "levels of parentheses"),
         ("left.a = " + "-" * 200 + "right.a", 60, "levels"),

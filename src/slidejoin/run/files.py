@@ -30,7 +30,7 @@ STDIN = "-"
 CONVERT = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
 _ZONE = re.compile(r"([Zz]|[+-]\d\d:?(\d\d)?)$")
 _PEEKED_ROWS = 1000
-_PEEKED_BYTES = 2**16
+_PEEKED_BYTES, _PEEKED_PLACES = 2**14, 8
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Input:
         return "standard input" if self.path == STDIN else self.path
 
     def expected_rows(self) -> int | None:
-        """The number of rows: exact where files state it, estimated by their first lines for plain texts."""
+        """The number of rows: exact where files state it, estimated by some lines for plain texts."""
         if self.format == "parquet":
             return self.count_rows()
         if self.format in TEXTS and not any(file.endswith(GZIP) for file in self.files):
@@ -184,10 +184,14 @@ class _Spool:
 
 
 def _estimated_rows(file: str) -> int:
-    """The lines of a text, by its size and the length of its first lines."""
+    """The lines of a text, by its size and the length of lines in some places of it."""
+    size, peeked, count = os.path.getsize(file), 0, 0
     with open(file, "rb") as lines:
-        first = lines.read(_PEEKED_BYTES)
-    return round(os.path.getsize(file) * first.count(b"\n") / max(len(first), 1))
+        for place in range(_PEEKED_PLACES):
+            lines.seek(size * place // _PEEKED_PLACES)
+            part = lines.read(_PEEKED_BYTES)
+            peeked, count = peeked + len(part), count + part.count(b"\n")
+    return round(size * count / max(peeked, 1))
 
 
 def _arrow_schema(file: str) -> pa.Schema:

@@ -58,6 +58,8 @@ class RowProgress:
         trace: TracebackType | None,
     ) -> None:
         if kind is None and self._pending is not None:
+            self._rows = self._pending[0]  # what was expected may have been an estimate
+            self._bar.update(self._task, total=self._rows)
             self._show_pending(self._clock())
         self._bar.stop()
 

@@ -63,7 +63,8 @@ def tokens(text: str) -> list[Token]:
         else:
             sign = next((sign for sign in _SIGNS if text.startswith(sign, at)), None)
             if sign is None:
-                raise refusal(text, at, f"{mark!r} means nothing here")
+                hint = "; conditions are joined by 'and'" if mark in "&|" else ""
+                raise refusal(text, at, f"{mark!r} means nothing here{hint}")
             found.append(Token(SIGN, sign, at))
             at += len(sign)
     return [*found, Token(END, "", len(text))]

@@ -140,4 +140,5 @@ def _literal(what: str, name: str, node: ast.expr) -> Any:
 
 
 def _refusal(what: str, why: str) -> SpecError:
-    return SpecError(f"the {what} is not understood: {why}; an example is {EXAMPLES[what]}")
+    sql = f", or {EXAMPLES['sql']}" if what == "condition" else ""
+    return SpecError(f"the {what} is not understood: {why}; an example is {EXAMPLES[what]}{sql}")
