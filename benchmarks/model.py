@@ -33,6 +33,7 @@ def run(quick: bool, say: Say) -> Report:
     results, figures = model_nested.measure(sizes.nested, say)
     say("calibration of the indexes")
     costs = calibrate(sizes.calibration_seconds)
-    results += model_indexed.lines(sizes.indexed, costs, say)
+    indexed, boxes = model_indexed.measure(sizes.indexed, costs, say)
+    results += indexed
     results += model_plan.lines(sizes.plan, costs, usable_cores(), say)
-    return Report("model", quick, machine.finished(where), asdict(sizes), results, figures)
+    return Report("model", quick, machine.finished(where), asdict(sizes), results, {**figures, **boxes})

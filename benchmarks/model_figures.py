@@ -36,7 +36,7 @@ def figures(regular: Sequence[Comparison], overload: Sequence[Comparison]) -> Fi
     }
 
 
-def _new(rows: int, columns: int, size: tuple[float, float], **how: Any) -> tuple[Any, Any]:
+def new_figure(rows: int, columns: int, size: tuple[float, float], **how: Any) -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -48,7 +48,7 @@ def _new(rows: int, columns: int, size: tuple[float, float], **how: Any) -> tupl
 def _compared(rows: Sequence[tuple[Sequence[Comparison], str]], path: Path, log: bool = False) -> None:
     """A row for each experiment: its windows, each with a box of the errors."""
     windows = len(rows[0][0])
-    figure, grid = _new(len(rows), 2 * windows, (12, 2.3 * len(rows)), width_ratios=[7, 1] * windows)
+    figure, grid = new_figure(len(rows), 2 * windows, (12, 2.3 * len(rows)), width_ratios=[7, 1] * windows)
     for (group, wanted), row in zip(rows, grid, strict=True):
         scale, label = UNITS[wanted]
         for each, axes, box in zip(group, row[::2], row[1::2], strict=True):
@@ -72,7 +72,7 @@ def _compared(rows: Sequence[tuple[Sequence[Comparison], str]], path: Path, log:
 
 def _parts(each: Comparison, path: Path) -> None:
     """The parts of the latency, measured and by the model."""
-    figure, ((axes,),) = _new(1, 1, (9, 3.2))
+    figure, ((axes,),) = new_figure(1, 1, (9, 3.2))
     for number, (part, (column, label)) in enumerate(PARTS.items()):
         axes.plot(
             1e3 * each.latency(part), color=f"C{number}", linewidth=2, alpha=0.5, label=f"{label}, measured"

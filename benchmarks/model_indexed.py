@@ -9,10 +9,13 @@ that other load disturbs less.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import Result, Target, measured
+from benchmarks.model_figures import new_figure
+from benchmarks.report import Figures, Result, Target, measured
 from benchmarks.workload import Workload, power
 from slidejoin.index import PARAMETERS
 from slidejoin.model import Costs
@@ -68,9 +71,21 @@ class Point:
         )
 
 
-def lines(sizes: Sizes, costs: Costs, say: Say) -> Iterable[Result]:
-    """The error over the whole grid, then by index, window, matches and batch."""
-    yield from report([point for index in PARAMETERS for point in _points(sizes, costs, index, say)])
+def measure(sizes: Sizes, costs: Costs, say: Say) -> tuple[list[Result], Figures]:
+    """The error over the whole grid, then by index, window, matches and batch; and boxes by index."""
+    points = [point for index in PARAMETERS for point in _points(sizes, costs, index, say)]
+    return list(report(points)), {"model-validation-indexed.png": partial(_boxes, points)}
+
+
+def _boxes(points: list[Point], path: Path) -> None:
+    """The errors by index: quartiles, and whiskers for nine points in ten."""
+    figure, ((axes,),) = new_figure(1, 1, (9, 3.2))
+    errors = {index: [point.error for point in points if point.index == index] for index in PARAMETERS}
+    axes.boxplot(list(errors.values()), tick_labels=list(errors), whis=(5, 95), showfliers=False)
+    axes.axhline(0, color="0.8", linewidth=0.8)
+    axes.set(ylabel="error of the throughput, %")
+    axes.tick_params(axis="x", rotation=30)
+    figure.savefig(path, dpi=150)
 
 
 def report(points: list[Point]) -> Iterable[Result]:

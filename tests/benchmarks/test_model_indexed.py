@@ -2,19 +2,21 @@
 
 from dataclasses import replace
 
-from benchmarks.model_indexed import QUICK, Point, lines, report
+from benchmarks.model_indexed import QUICK, Point, measure, report
 from slidejoin.index import PARAMETERS
 from slidejoin.model import Costs
 
 
-def test_a_quick_run_measures_every_index():
+def test_a_quick_run_measures_every_index(tmp_path):
     told = []
-    results = list(lines(replace(QUICK, windows=(2**9,)), Costs.default(), told.append))
+    results, figures = measure(replace(QUICK, windows=(2**9,)), Costs.default(), told.append)
     assert results[0].target == "<= 15"
     names = " ".join(result.what for result in results)
     assert all(f"with {index} " in names for index in PARAMETERS)
     assert all(result.value is not None and result.value >= 0 for result in results)
     assert len(told) == len(PARAMETERS)
+    figures["model-validation-indexed.png"](tmp_path / "boxes.png")
+    assert (tmp_path / "boxes.png").stat().st_size > 10_000
 
 
 def test_the_error_is_that_of_the_throughput():
