@@ -154,7 +154,7 @@ void check_rare_inserts_that_overlap() {
 // The largest possible window is forgotten at once, while entries that were forgotten before are still held.
 template <class Index>
 void check_largest_window_at_once() {
-    constexpr std::uint32_t kMostLive = (1u << 31) - (1u << 20), kOld = 1u << 30;
+    constexpr std::uint32_t kMostLive = (1u << 31) - (1u << 20), kOld = LazyExpiry::kLongest;
     for (const std::uint32_t start : {0u, 0u - 77u}) {
         Index index(merging(0.125, 0, 1024));
         for (std::uint32_t i = 0; i < 200; ++i) index.insert(7, start + i);
