@@ -141,16 +141,17 @@ def _points(sizes: Sizes, costs: Costs, index: str, say: Say) -> Iterable[Point]
 def _measure(
     sizes: Sizes, index: str, window: int, matches: int, batches: tuple[int, ...]
 ) -> dict[int, float]:
-    """Seconds of an arrival for each size of a push, in turns, so that all see the same merges."""
+    """Seconds of an arrival for each size of a push, in turns, between which half a window arrives.
+
+    So all sizes see the phases of an index that are half a window apart: merges, and old and new subwindows.
+    """
     workload = Workload(window, matches)
     join = NumericJoin(window, workload.lower, workload.upper, np.int32, index)
-    for start in range(0, 2 * window, _BLOCK):
-        count = min(_BLOCK, 2 * window - start)
-        join.count(workload.sides(start, count), workload.keys(start, count))
-    start = 2 * window
+    start = _advance(join, workload, 0, 2 * window)
     most = min(sizes.arrivals, sizes.pairs // matches)
     seconds: dict[int, list[float]] = {batch: [] for batch in batches}
-    for turn in range(4):
+    for turn in range(5):
+        start = _advance(join, workload, start, window // 2 if turn else 0)
         for batch in batches:
             count = max(most // 4 // batch, 1) * batch
             sides, keys = workload.sides(start, count), workload.keys(start, count)
@@ -162,3 +163,11 @@ def _measure(
             if turn:  # the first one finds caches and results of other sizes
                 seconds[batch].append((time.thread_time() - begin) / count)
     return {batch: float(np.mean(times)) for batch, times in seconds.items()}
+
+
+def _advance(join: NumericJoin, workload: Workload, start: int, arrivals: int) -> int:
+    """Let arrivals pass, in large pushes; returns the number of the next one."""
+    for begin in range(start, start + arrivals, _BLOCK):
+        count = min(_BLOCK, start + arrivals - begin)
+        join.count(workload.sides(begin, count), workload.keys(begin, count))
+    return start + arrivals
