@@ -19,7 +19,7 @@ import run_cases as cases
 from rich.console import Console
 
 import slidejoin as sj
-from slidejoin.errors import SpecError, StateError
+from slidejoin.errors import OrderError, SpecError, StateError
 from slidejoin.run import embedded, merge, recovery, write
 from slidejoin.run.files import open_input
 from slidejoin.run.job import make_job
@@ -254,6 +254,15 @@ def test_damage_is_noticed(interrupted):
     (work / "state").write_bytes((work / "state").read_bytes()[:-3])
     with pytest.raises(StateError):
         run(job_of(interrupted, "rows", "out.csv"), resume=True)
+
+
+def test_disorder_behind_a_snapshot_is_noticed(tmp_path):
+    cases.write(pa.table({"key": [1, 2, 3, 4], "ts": [1, 2, 3, 1]}), tmp_path / "left")
+    cases.write(pa.table({"key": [1], "ts": [9]}), tmp_path / "right")
+    job = job_of(tmp_path, "rows", "out.csv", merge_by="ts")
+    join = merge.Merge(job).join
+    with pytest.raises(OrderError, match="left, row 4: 'ts' is 1 after 3"):
+        list(merge.Merge(job, join, (3, 0)).results(3))
 
 
 def test_resume_without_a_state_starts_at_the_beginning(tmp_path, inputs):
