@@ -54,10 +54,10 @@ def measure_index(
 ) -> IndexCosts:
     """The costs of an index; ``tick`` is called after each window.
 
-    Matches are counted, which disturbs the least. A nested loop compares faster when it only counts, so its
-    matches are listed.
+    Matches are counted, which disturbs the least. A nested loop and bi-sort are faster when they only count,
+    so their base is measured while they list.
     """
-    listed = name == "nested-loop"
+    listed = name in ("nested-loop", "bi-sort")
     call = push_call if listed else count_call
     if name == "nested-loop":
         effort = replace(effort, windows=effort.loops, least=2**10, singles=2**7, batches=(1, 16, 256))
@@ -69,19 +69,20 @@ def measure_index(
         stream = Stream(name, window)
         arrivals = max(2 * window, effort.least)
         figures = _in_turns(stream, effort, effort.batches, arrivals, listed)
+        counted = _in_turns(stream, effort, effort.scanned_batches, arrivals // 4) if listed else figures
         stream.time(effort.least, 16)
         memory.append([stream.bytes_per_tuple])
         spreads += [figure.spread for figure in figures.values()]
         base.append([_net(name, window, batch, figure, copy, call) for batch, figure in figures.items()])
         for matches in effort.matches:
-            if listed:  # all entries are compared, whether they match or not
+            if name == "nested-loop":  # all entries are compared, whether they match or not
                 scans[matches].append([_LEAST] * len(effort.scanned_batches))
                 continue
             few = min(matches, window // 4)
             many = _in_turns(Stream(name, window, few), effort, effort.scanned_batches, arrivals // 4)
             scans[matches].append(
                 [
-                    max((figure.median - figures[batch].median) * matches / few, _LEAST)
+                    max((figure.median - counted[batch].median) * matches / few, _LEAST)
                     for batch, figure in many.items()
                 ]
             )

@@ -251,6 +251,8 @@ class Costs:
         return total
 
     def _listing(self, window: float, matches: float, batch: float) -> float:
+        rows = self.listing.rows
+        window = min(max(window, rows[0]), rows[-1])  # the sort hardly depends on the window
         few = min(matches, 1.0)
         most = self.listing.columns[-1]
         beyond = max(matches / most, 1.0)  # a sort of more matches costs as much for each
