@@ -146,7 +146,7 @@ def test_killed_again_and_again(tmp_path, inputs, monkeypatch, output, kind, how
         left[0] = rng.randrange(2, 40) if attempt < 25 else 10**9
         job = job_of(tmp_path, kind, output, how=how)
         try:
-            summary = run(job, resume=True, snapshot_every=1e-9 if attempt % 3 else 0.002)
+            summary = run(job, resume=True, snapshot_every=1e-9 if attempt % 3 else 0)
             break
         except Killed:
             kills += 1
@@ -406,3 +406,21 @@ def _modified(path):
     with contextlib.suppress(OSError):
         return os.stat(path).st_mtime_ns
     return None
+
+
+def test_what_a_killed_process_has_left_is_removed_by_the_next_run(tmp_path, inputs):
+    """It was killed before its first snapshot, so there is nothing to continue."""
+    inputs("rows")
+    work = work_directory(tmp_path / "out.csv")
+    words = ["run", "left", "right", "--on", ON, "--window", WINDOWS["rows"], "--output", "out.csv"]
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        while process.poll() is None and not (work / "result").exists():
+            time.sleep(0.005)
+        process.kill()
+    assert (work / "result").exists()
+    run(job_of(tmp_path, "rows", "out.csv"))
+    run(job_of(tmp_path, "rows", "other.csv"))
+    assert content(tmp_path / "out.csv") == content(tmp_path / "other.csv")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["left", "other.csv", "out.csv", "right"]
