@@ -27,7 +27,7 @@ class Sizes:
 
     window: int = 2**20
     tuples: int = 2**20  # arrivals of one run
-    task_sizes: tuple[int, ...] = (1, 2, 4, 6, 8, 10)
+    task_sizes: tuple[int, ...] = (1, 2, 4, 6, 8, 10, 32)
     rounds: int = MIN_ROUNDS
     matches: int = 2
 

@@ -95,7 +95,7 @@ struct JoinSpec {
     Strategy strategy = Strategy::automatic;
     std::shared_ptr<Workers> pool;  // the threads of the join, or null if it has its own
     std::uint32_t workers = 1;      // threads, the caller's among them
-    std::uint32_t task_size = 8;    // shared index: arrivals that a worker takes at a time
+    std::uint32_t task_size = 32;   // shared index: arrivals that a worker takes at a time
     bool blocking_merge = false;    // shared index: all wait for a merge
     std::uint32_t subwindows = 8;   // subwindows: of a window, at least two for each worker
     std::uint32_t batch = 4096;     // subwindows: arrivals of a batch, at most

@@ -30,8 +30,9 @@ void stress(const char* point);
 
 namespace slidejoin {
 
-// Part number `part` of `parts` of the numbers below `size`; all parts are about equally long.
+// Numbers [from, to); or part number `part` of `parts` of those below `size`, which are about equally long.
 struct Slice {
+    Slice(std::size_t from, std::size_t to) : from(from), to(to) {}
     Slice(std::size_t size, std::size_t part, std::size_t parts)
         : from(size / parts * part + std::min(part, size % parts)),
           to(size / parts * (part + 1) + std::min(part + 1, size % parts)) {}

@@ -101,14 +101,14 @@ class Options {
 
   private:
     std::map<std::string, std::string> values_{
-        {"--about", ""},      {"--structure", "slidejoin"}, {"--window", "131072"},
-        {"--matches", "2"},   {"--tuples", "1000000"},      {"--runs", "1"},
-        {"--wait", ""},       {"--mode", "push"},           {"--push", "8192"},
-        {"--seed", "1"},      {"--index", "b-tree"},        {"--group", "1"},
-        {"--level", "best"},  {"--shape", "turns"},         {"--options", ""},
-        {"--bits", "32"},     {"--keys", "uniform"},        {"--order", "full"},
-        {"--replicas", "1"},  {"--workers", "1"},           {"--strategy", "auto"},
-        {"--task-size", "8"}, {"--blocking", "0"}};
+        {"--about", ""},       {"--structure", "slidejoin"}, {"--window", "131072"},
+        {"--matches", "2"},    {"--tuples", "1000000"},      {"--runs", "1"},
+        {"--wait", ""},        {"--mode", "push"},           {"--push", "8192"},
+        {"--seed", "1"},       {"--index", "b-tree"},        {"--group", "1"},
+        {"--level", "best"},   {"--shape", "turns"},         {"--options", ""},
+        {"--bits", "32"},      {"--keys", "uniform"},        {"--order", "full"},
+        {"--replicas", "1"},   {"--workers", "1"},           {"--strategy", "auto"},
+        {"--task-size", "32"}, {"--blocking", "0"}};
 };
 
 bool sorted_of(const Options& options) {

@@ -1,4 +1,4 @@
-// When the workers of a shared index take a chunk of arrivals, and when its results are propagated. The core
+// When the workers of a shared index take a chunk of arrivals, and when its results are written. The core
 // names such points (SLIDEJOIN_YIELD in spin_lock.hpp); traced_index.cpp compiles its shared index with these
 // ones. A point costs a look at the clock, some 25 ns a chunk.
 #pragma once
@@ -17,27 +17,18 @@ namespace peers {
 
 class Trace {
   public:
-    enum class Point { other, taken, completed, propagated };
+    enum class Point { other, taken, propagated };
 
     static constexpr Point point(std::string_view name) {
-        if (name == "before the phase is read") return Point::taken;
-        if (name == "before a chunk is completed") return Point::completed;
-        if (name == "before results count as propagated") return Point::propagated;
+        if (name == "after a chunk is taken") return Point::taken;
+        if (name == "after results are propagated") return Point::propagated;
         return Point::other;
     }
 
     template <Point kPoint>
     static void at() {
-        // A worker that has to wait reads the phase more than once.
-        if constexpr (kPoint == Point::taken) {
-            Log& log = own();
-            if (!log.working) log.taken.push_back(Clock::now());
-            log.working = true;
-        } else if constexpr (kPoint == Point::completed) {
-            own().working = false;
-        } else if constexpr (kPoint == Point::propagated) {
-            propagated_.push_back(Clock::now());  // one worker at a time
-        }
+        if constexpr (kPoint == Point::taken) own().taken.push_back(Clock::now());
+        if constexpr (kPoint == Point::propagated) own().written.push_back(Clock::now());
     }
 
     // Before a run of at most so many chunks, while no worker is at work.
@@ -45,25 +36,30 @@ class Trace {
         const std::lock_guard guard(mutex_);
         room_ = chunks;
         for (const auto& log : logs_) log->restart(chunks);
-        propagated_.clear();
-        propagated_.reserve(chunks);
     }
 
     // As parts of a line of JSON, in microseconds: the longest time between two propagations, and ranks of
-    // the time since a chunk was taken. Chunks are taken and propagated in the same order.
+    // the time since a chunk was taken. Chunks are taken in the order of arrival, and each worker writes the
+    // results of its own in that order; a chunk is propagated when its results and all before are written.
     static std::string summary() {
-        std::vector<Clock::time_point> taken;
-        for (const auto& log : logs_) taken.insert(taken.end(), log->taken.begin(), log->taken.end());
-        if (taken.size() != propagated_.size() || taken.size() < 2)
-            throw std::runtime_error(std::to_string(taken.size()) + " chunks were taken and " +
-                                     std::to_string(propagated_.size()) +
-                                     " propagated; expected as many, of --strategy shared-index");
-        std::sort(taken.begin(), taken.end());
-        std::vector<double> latency(taken.size());
+        std::vector<std::pair<Clock::time_point, Clock::time_point>> chunks;  // taken, written
+        for (const auto& log : logs_) {
+            if (log->taken.size() != log->written.size())
+                throw std::runtime_error(std::to_string(log->taken.size()) + " chunks were taken and " +
+                                         std::to_string(log->written.size()) +
+                                         " written; expected as many, of --strategy shared-index");
+            for (std::size_t i = 0; i < log->taken.size(); ++i)
+                chunks.emplace_back(log->taken[i], log->written[i]);
+        }
+        if (chunks.size() < 2) throw std::runtime_error("fewer than two chunks; expected a larger --push");
+        std::sort(chunks.begin(), chunks.end());
+        std::vector<double> latency;
         double longest = 0;
-        for (std::size_t i = 0; i < taken.size(); ++i) {
-            latency[i] = microseconds(propagated_[i] - taken[i]);
-            if (i > 0) longest = std::max(longest, microseconds(propagated_[i] - propagated_[i - 1]));
+        Clock::time_point propagated = chunks[0].second;
+        for (const auto& [taken, written] : chunks) {
+            if (written > propagated) longest = std::max(longest, microseconds(written - propagated));
+            propagated = std::max(propagated, written);
+            latency.push_back(microseconds(propagated - taken));
         }
         std::sort(latency.begin(), latency.end());
         std::string text = ", \"longest_gap\": " + std::to_string(longest);
@@ -79,13 +75,13 @@ class Trace {
     using Clock = std::chrono::steady_clock;
 
     struct Log {
-        std::vector<Clock::time_point> taken;
-        bool working = false;
+        std::vector<Clock::time_point> taken, written;
 
         void restart(std::size_t chunks) {
-            taken.clear();
-            taken.reserve(chunks);
-            working = false;
+            for (auto* times : {&taken, &written}) {
+                times->clear();
+                times->reserve(chunks);
+            }
         }
     };
 
@@ -107,7 +103,6 @@ class Trace {
     static inline std::mutex mutex_;
     static inline std::vector<std::unique_ptr<Log>> logs_;
     static inline std::size_t room_ = 0;
-    static inline std::vector<Clock::time_point> propagated_;
 };
 
 }  // namespace peers

@@ -26,6 +26,8 @@ class OneTree {
     }
 
     unsigned depth() const { return 0; }
+    std::size_t count() const { return 1; }
+    std::size_t size() const { return tree_.size(); }
     InsertHint prefetch_insert(Key key, std::size_t) const { return tree_.prefetch_insert(key); }
     ProbeHint prefetch_probe(Interval<Key> interval, std::size_t) const {
         return tree_.prefetch_probe(interval);
@@ -48,7 +50,7 @@ class OneTree {
     }
 
     template <class Visit>
-    void visit(Visit visit) const {
+    void visit(std::size_t, std::size_t, Visit visit) const {
         tree_.visit(visit);
     }
 

@@ -27,10 +27,18 @@ class ImmutableTree {
 
     // Takes finished entries, and leaves those that it had.
     void take(SortedEntries<Key>& run) {
+        shape(run.size);
+        note_leaves(run, 0, run.size);
+        take_noted(run);
+    }
+
+    // The same in steps, so that several workers write the entries: first the number of entries is told; then
+    // leaves that end among entries [from, to) are noted as soon as these are written; then all are taken.
+    void shape(std::size_t size) {
         std::size_t sizes[kMaxHeight + 1];  // nodes of each level, leaves first
         unsigned levels = 0;
         std::size_t keys = 0;
-        sizes[0] = nodes_for(run.size);
+        sizes[0] = nodes_for(size);
         while (sizes[levels] > 1) {
             sizes[levels + 1] = nodes_for(sizes[levels]);
             keys += sizes[++levels] * kFanOut;
@@ -41,6 +49,16 @@ class ImmutableTree {
             nodes_[depth] = sizes[levels - depth];
             start_[depth] = depth ? start_[depth - 1] + nodes_[depth - 1] * kFanOut : 0;
         }
+    }
+
+    void note_leaves(const SortedEntries<Key>& run, std::size_t from, std::size_t to) {
+        if (height_ == 0) return;
+        Key* const keys = inner_.data() + start_[height_ - 1];
+        const std::size_t end = std::min(to / kFanOut, nodes_[height_] - 1);
+        for (std::size_t i = from / kFanOut; i < end; ++i) keys[i] = run.keys[last_of(i)];
+    }
+
+    void take_noted(SortedEntries<Key>& run) {
         std::swap(run_, run);
         for (unsigned depth = height_; depth-- > 0;) fill_level(depth);
     }
@@ -65,7 +83,13 @@ class ImmutableTree {
         return depth == 0 ? kGreatest : inner_[start_[depth - 1] + node];
     }
 
-    // The same for several keys, level by level; nodes are prefetched while others are searched.
+    // How many entries stand before a node; behind the last one, all do.
+    std::size_t entries_before(unsigned depth, std::size_t node) const {
+        for (; depth <= height_; ++depth) node *= kFanOut;
+        return std::min(node, run_.size);
+    }
+
+    // descend() for several keys, level by level; nodes are prefetched while others are searched.
     void locate(const Key* keys, std::size_t count, unsigned from, unsigned to, std::size_t* nodes) const {
         for (unsigned depth = from; depth < to; ++depth)
             for (std::size_t i = 0; i < count; ++i) {
@@ -155,19 +179,22 @@ class ImmutableTree {
         return high == kGreatest ? run_.size : lower_bound(static_cast<Key>(high + 1));
     }
 
-    // The last node's separator is the greatest possible key, so that no search leaves the level.
+    // The last node's separator is the greatest possible key, so that no search leaves the level. Those of
+    // leaves have been noted.
     void fill_level(unsigned depth) {
         Key* keys = inner_.data() + start_[depth];
         const std::size_t below = nodes_[depth + 1];
-        for (std::size_t i = 0; i + 1 < below; ++i) keys[i] = greatest_under(depth + 1, i);
+        for (std::size_t i = 0; depth + 1 < height_ && i + 1 < below; ++i)
+            keys[i] = greatest_under(depth + 1, i);
         std::fill(keys + below - 1, keys + nodes_[depth] * kFanOut, kGreatest);
     }
 
     // The greatest key under a node that is not the last of its level, and therefore full.
     Key greatest_under(unsigned depth, std::size_t node) const {
-        const std::size_t last = node * kFanOut + kFanOut - 1;
-        return depth == height_ ? run_.keys[last] : inner_[start_[depth] + last];
+        return depth == height_ ? run_.keys[last_of(node)] : inner_[start_[depth] + last_of(node)];
     }
+
+    static std::size_t last_of(std::size_t node) { return node * kFanOut + kFanOut - 1; }
 
     SortedEntries<Key> run_;
     Buffer<Key> inner_;

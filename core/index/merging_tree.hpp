@@ -27,13 +27,16 @@ concept MutablePart =
         { M::kOrdered } -> std::convertible_to<bool>;  // equal keys stand in the order of their positions
         part.restart(stable, count);                   // empty, for about `count` entries
         { constant.depth() } -> std::same_as<unsigned>;
+        { constant.count() } -> std::same_as<std::size_t>;  // nodes at this depth
+        { constant.size() } -> std::same_as<std::size_t>;   // entries
         { constant.prefetch_insert(key, node) } -> std::same_as<typename M::InsertHint>;
         { constant.prefetch_probe(interval, node) } -> std::same_as<typename M::ProbeHint>;
         part.insert(key, position, insert_hint);
         part.insert_group(entries, nodes, count);
         part.insert_sorted(entries, count, stable);
         constant.probe(interval, visible, list, probe_hint, stable);
-        constant.visit([](const Key*, const std::uint32_t*, std::size_t) {});  // entries in key order
+        // The entries of nodes [from, to) in key order.
+        constant.visit(node, count, [](const Key*, const std::uint32_t*, std::size_t) {});
         constant.check(stable);
         { constant.bytes() } -> std::same_as<std::size_t>;
     };
@@ -149,40 +152,51 @@ class MergingTree {
         return std::max<std::size_t>(options_.min_entries, static_cast<std::size_t>(share));
     }
 
-    // Makes `next`, which may be this tree, the result of a merge; announced entries that are not inserted
-    // yet are to be inserted there. Another tree is only read, and `next` takes the memory that it has.
-    void merge_into(MergingTree& next) {
-        SortedEntries<Key>& out = next.spare_;
-        if (&next != this) {
-            out = {};
-            next.stable_.take(out);
-        }
-        out.start(std::min(stable_.size() + recent_count_, window()));
-        Copy copy{stable_.run().keys.data(),
-                  stable_.run().positions.data(),
-                  stable_.size(),
-                  0,
-                  out.keys.data(),
-                  out.positions.data(),
-                  0,
-                  expiry_.first()};
-        std::size_t merged = 0;
-        recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
-            for (std::size_t i = 0; i < count; ++i) {
-                copy.up_to(keys[i]);  // of equal keys, those of the immutable tree are older
-                copy.put(keys[i], positions[i]);
-            }
-            merged += count;
+    // A merge makes another tree, `next`, of what this one holds; announced entries that are not inserted yet
+    // are to be inserted there. This tree is only read, and `next` keeps the memory that it has. Several
+    // workers make the parts of a merge at the same time: each copies the entries of some nodes of the
+    // mutable part, and of the immutable tree's nodes with the same numbers, to their place.
+    std::size_t nodes() const { return recent_.count(); }
+    std::size_t size() const { return stable_.size() + recent_count_; }
+
+    // The entries of some nodes: those that have not expired, and those of the mutable part.
+    struct NodeEntries {
+        std::size_t live = 0;
+        std::size_t recent = 0;
+    };
+
+    NodeEntries count_entries(std::size_t from, std::size_t to) const {
+        const std::size_t begin = first_of(from);
+        const std::uint32_t* const positions = stable_.run().positions.data();
+        NodeEntries entries{tally_positions(positions + begin, first_of(to) - begin, expiry_.live()), 0};
+        recent_.visit(from, to, [&](const Key*, const std::uint32_t* recent, std::size_t count) {
+            entries.live += tally_positions(recent, count, expiry_.live());
+            entries.recent += count;
         });
-        copy.rest();
-        out.size = copy.size;
-        out.finish();
-        next.stable_.take(out);
-        next.recent_count_ = recent_count_ - merged;
-        next.expiry_ = expiry_;
-        next.expiry_.cleaned(expiry_.first());
-        next.last_ = last_;
-        next.recent_.restart(next.stable_, limit());
+        return entries;
+    }
+
+    // Makes room for so many entries.
+    void start_merge(MergingTree& next, std::size_t size) const {
+        next.spare_ = {};
+        next.stable_.take(next.spare_);
+        next.spare_.start(size);
+        next.spare_.size = size;
+        next.stable_.shape(size);
+    }
+
+    // Copies the entries of nodes [from, to), those numbered [at, end) of all.
+    void merge_nodes(std::size_t from, std::size_t to, MergingTree& next, std::size_t at,
+                     std::size_t end) const {
+        copy_nodes(from, to, next.spare_, at, end);
+        next.stable_.note_leaves(next.spare_, at, end);
+    }
+
+    // All entries have been copied; so many are of the mutable part.
+    void finish_merge(MergingTree& next, std::size_t recent) const {
+        next.spare_.finish();
+        next.stable_.take_noted(next.spare_);
+        restart(next, recent);
     }
 
     // Expired entries are left out by the next merge.
@@ -197,7 +211,7 @@ class MergingTree {
     template <class Visit>
     void each(Visit visit) const {
         stable_.run().each(visit);
-        recent_.visit([&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
+        recent_.visit(0, nodes(), [&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
             for (std::size_t i = 0; i < count; ++i) visit(keys[i], positions[i]);
         });
     }
@@ -214,7 +228,7 @@ class MergingTree {
                         "merging tree: positions are between the oldest and the last");
         };
         in_window(stable_.run().positions.data(), stable_.size());
-        recent_.visit([&](const Key*, const std::uint32_t* positions, std::size_t count) {
+        recent_.visit(0, nodes(), [&](const Key*, const std::uint32_t* positions, std::size_t count) {
             in_window(positions, count);
             held += count;
         });
@@ -238,32 +252,78 @@ class MergingTree {
         if (recent_count_ >= limit()) merge();
     }
 
-    void merge() { merge_into(*this); }
+    // Merges this tree by itself.
+    void merge() {
+        const std::size_t recent = recent_.size();
+        spare_.start(std::min(size(), window()));
+        spare_.size = copy_nodes(0, nodes(), spare_, 0, size());
+        spare_.finish();
+        stable_.take(spare_);
+        restart(*this, recent);
+    }
 
-    // Copies entries that have not expired; an expired one is overwritten by the next.
+    // Copies the entries of nodes [from, to) behind `at` others, up to `end` at most. Returns how many there
+    // are then.
+    std::size_t copy_nodes(std::size_t from, std::size_t to, SortedEntries<Key>& out, std::size_t at,
+                           std::size_t end) const {
+        Copy copy{stable_.run().keys.data(),
+                  stable_.run().positions.data(),
+                  first_of(to),
+                  first_of(from),
+                  out.keys.data(),
+                  out.positions.data(),
+                  at,
+                  end,
+                  expiry_.first()};
+        recent_.visit(from, to, [&](const Key* keys, const std::uint32_t* positions, std::size_t count) {
+            for (std::size_t i = 0; i < count; ++i) {
+                copy.up_to(keys[i]);  // of equal keys, those of the immutable tree are older
+                copy.put(keys[i], positions[i]);
+            }
+        });
+        copy.rest();
+        return copy.size;
+    }
+
+    // The mutable part of `next`, whose immutable tree now holds `recent` more of this one's entries.
+    void restart(MergingTree& next, std::size_t recent) const {
+        next.recent_count_ = recent_count_ - recent;
+        next.expiry_ = expiry_;
+        next.expiry_.cleaned(expiry_.first());
+        next.last_ = last_;
+        next.recent_.restart(next.stable_, limit());
+    }
+
+    // How many entries of the immutable tree stand before a node of the mutable part.
+    std::size_t first_of(std::size_t node) const { return stable_.entries_before(recent_.depth(), node); }
+
+    // Copies entries that have not expired; an expired one is overwritten by the next. Nothing is written
+    // from `end` on, where the entries of other nodes stand.
     struct Copy {
         const Key* from_keys;
         const std::uint32_t* from_positions;
-        std::size_t from_size;
+        std::size_t from_end;
         std::size_t taken;
         Key* keys;
         std::uint32_t* positions;
         std::size_t size;
+        std::size_t end;
         std::uint32_t first;
 
         void put(Key key, std::uint32_t position) {
+            if (size == end) return;  // the rest has expired
             keys[size] = key;
             positions[size] = position;
             size += !before(position, first);
         }
 
         void up_to(Key key) {
-            for (; taken < from_size && from_keys[taken] <= key; ++taken)
+            for (; taken < from_end && from_keys[taken] <= key; ++taken)
                 put(from_keys[taken], from_positions[taken]);
         }
 
         void rest() {
-            for (; taken < from_size; ++taken) put(from_keys[taken], from_positions[taken]);
+            for (; taken < from_end; ++taken) put(from_keys[taken], from_positions[taken]);
         }
     };
 

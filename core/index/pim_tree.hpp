@@ -49,6 +49,11 @@ class SubTrees {
 
     unsigned depth() const { return depth_; }
     std::size_t count() const { return count_; }
+    std::size_t size() const {
+        std::size_t total = 0;
+        for (std::size_t i = 0; i < count_; ++i) total += sub_trees_[i].tree.size();
+        return total;
+    }
 
     InsertHint prefetch_insert(Key key, std::size_t node) const {
         if constexpr (kFree) return {node, sub_trees_[node].tree.prefetch_insert(key)};
@@ -120,8 +125,8 @@ class SubTrees {
     }
 
     template <class Visit>
-    void visit(Visit visit) const {
-        for (std::size_t i = 0; i < count_; ++i) sub_trees_[i].tree.visit(visit);
+    void visit(std::size_t from, std::size_t to, Visit visit) const {
+        for (std::size_t i = from; i < to; ++i) sub_trees_[i].tree.visit(visit);
     }
 
     void check(const ImmutableTree<Key>& stable) const {

@@ -16,6 +16,11 @@ class SharedTree {
 
     explicit SharedTree(const IndexOptions& options) : copies_{Copy(options), Copy(options)} {}
 
+    // A longer queue would only take longer to admit, and more memory.
+    static std::uint64_t largest_group(std::uint64_t live) {
+        return std::min<std::uint64_t>(live / 8, std::uint64_t{1} << 15);
+    }
+
     // For several workers: both copies, and which one is in use.
     Copy& copy(unsigned number) { return copies_[number]; }
     unsigned used() const { return used_; }

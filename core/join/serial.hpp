@@ -348,27 +348,40 @@ class SerialJoin final : public Engine {
     // The same by several workers, with admission, which they do, too, where it is plain.
     std::uint64_t find_together(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
                                 Pairs* pairs) {
-        Phases<Key> phases(lanes_, workers, *indexes_, count, pairs);
-        const auto admit_all = [&] {
-            for (std::size_t i = 0; i < phases.slices(); ++i) {
-                const Slice slice = phases.slice(i);
-                admission_.admit(batch, start + slice.from, slice.size(), lanes_[i], slice.from,
-                                 start + slice.to);
-            }
-        };
+        Slices<Key> slices(lanes_, lanes_.slices(count, workers), count);
+        Phases<Key> phases(lanes_, workers, *indexes_, slices, pairs);
+        const auto admit_all = [&] { admit_slices(batch, start, slices); };
         if (admission_.plain() && batch.store) return phases.admit_and_join(batch, start, window_, admit_all);
         admit_all();
         return noting_finals(count, [&](std::uint64_t* ends) { return phases.join(ends); });
     }
 
-    // The same over indexes that the workers share.
+    // The same over indexes that the workers share. Where admission is not plain, there is one slice.
     std::uint64_t find_shared(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
                               Pairs* pairs) {
-        admission_.admit(batch, start, count, lane_, 0, batch.size);
+        const bool plain = admission_.plain() && batch.store;
+        Slices<Key> slices(lanes_, plain ? lanes_.slices(count, workers) : 1, count);
+        if (plain) slices.count(batch, start, window_);
+        else admit_slices(batch, start, slices);
+        const auto admit = [&](std::size_t i) {
+            if (plain) slices.admit(i, batch, start, window_);
+        };
+        const auto admitted = [&] {
+            if (plain && !slices.take_positions(window_)) admit_slices(batch, start, slices);
+        };
         const std::uint8_t* const sides = spec_.self_join ? nullptr : batch.sides + start;
         return noting_finals(count, [&](std::uint64_t* ends) {
-            return shared_.run(*indexes_->shared(), workers, count, sides, pairs, ends);
+            return shared_.run(*indexes_->shared(), workers, slices, sides, pairs, ends, admit, admitted);
         });
+    }
+
+    // Admits slices one after the other.
+    void admit_slices(const Batch& batch, std::size_t start, const Slices<Key>& slices) {
+        for (std::size_t i = 0; i < slices.size(); ++i) {
+            const Slice slice = slices[i];
+            admission_.admit(batch, start + slice.from, slice.size(), lanes_[i], slice.from,
+                             start + slice.to);
+        }
     }
 
     // The same by workers with indexes of their own, with pairs or with parts of runs. The next group is

@@ -36,6 +36,7 @@ struct Disturbance {
 }  // namespace testing
 
 #define SLIDEJOIN_YIELD(point) testing::Disturbance::at(#point)
+#define SLIDEJOIN_PART_ENTRIES 40
 
 #include "../join/shared_index.hpp"
 #include "index_cases.hpp"
@@ -111,10 +112,34 @@ class Queues {
         return group;
     }
 
+    // The same in slices, each with tasks whose arrivals are numbered from its first one on.
+    std::vector<QueueSlice<Key>> slices(std::size_t count) {
+        std::vector<QueueSlice<Key>> slices;
+        std::size_t task = 0, entry[2] = {0, 0};
+        for (std::size_t i = 0; i < count; ++i) {
+            const slidejoin::Slice arrivals(places_.size(), i, count);
+            Group<Key> group{};
+            group.tasks = tasks_.data() + task;
+            for (int side = 0; side < 2; ++side) group.entries[side] = entries_[side].data() + entry[side];
+            for (std::size_t row = arrivals.from; row < arrivals.to; ++row) {
+                const int side = case_.self_join ? 0 : sides_[row];
+                const bool stored =
+                    entry[side] < entries_[side].size() &&
+                    entries_[side][entry[side]].value == static_cast<std::uint32_t>(places_[row].position);
+                entry[side] += stored;
+                group.entry_count[side] += stored;
+                for (; task < tasks_.size() && tasks_[task].arrival == row; ++task) {
+                    tasks_[task].arrival -= static_cast<std::uint32_t>(arrivals.from);
+                    ++group.order_count[tasks_[task].partner_is_left ? 0 : 1];
+                }
+            }
+            slices.push_back({group, arrivals.from, arrivals.size(), places_.data() + arrivals.from,
+                              case_.self_join ? nullptr : sides_.data() + arrivals.from});
+        }
+        return slices;
+    }
+
     const std::vector<Task<Key>>& tasks() const { return tasks_; }
-    std::size_t arrivals() const { return places_.size(); }
-    const Place* places() const { return places_.data(); }
-    const std::uint8_t* sides() const { return case_.self_join ? nullptr : sides_.data(); }
 
     std::uint32_t first(int side) const { return static_cast<std::uint32_t>(first_[side]); }
     std::uint32_t next(int side) const { return static_cast<std::uint32_t>(next_[side]); }
@@ -156,6 +181,50 @@ class Queues {
     std::vector<std::uint32_t> order_[2];
 };
 
+// The positions that one worker finds for each task, and where it sends them.
+template <class Key>
+class TestOutbox final : public Outbox<Key> {
+  public:
+    struct Sent {
+        std::uint64_t before;
+        const Task<Key>* first;  // the results of the chunk's tasks, from this one on
+        std::vector<std::vector<std::uint32_t>> found;
+    };
+
+    std::uint64_t keep(const ChunkResults<Key>& results) override {
+        Sent kept{0, results.slice.group.tasks + results.tasks.from, {}};
+        std::uint64_t total = 0;
+        for (std::size_t i = 0; i < results.tasks.size(); ++i) {
+            const Task<Key>& task = kept.first[i];
+            CHECK(results.arrivals.from <= task.arrival && task.arrival < results.arrivals.to);
+            CHECK(task.found_from <= task.found_to && task.found_to <= results.found.size());
+            std::uint32_t* const found = results.found.data();
+            kept.found.emplace_back(found + task.found_from, found + task.found_to);
+            total += kept.found.back().size();
+        }
+        kept_.push_back(std::move(kept));
+        return total;
+    }
+
+    void send(std::uint64_t before) override { kept_[sent_++].before = before; }
+
+    // What was sent; nothing may be left.
+    std::vector<Sent> take() {
+        CHECK_EQUAL(sent_, kept_.size());
+        sent_ = 0;
+        return std::exchange(kept_, {});
+    }
+
+    void drop() {
+        kept_.clear();
+        sent_ = 0;
+    }
+
+  private:
+    std::vector<Sent> kept_;
+    std::size_t sent_ = 0;
+};
+
 // The shared index and the serial one, side by side.
 template <class Key>
 class Comparison {
@@ -165,15 +234,14 @@ class Comparison {
           self_join_(given.self_join),
           serial_{PimTree<Key>(index), PimTree<Key>(index)},
           shared_(spec(given, index, sharing)),
-          workers_(sharing.workers),
-          wanted_(sharing.workers) {
-        for (std::size_t i = 0; i < workers_; ++i)
-            rings_.emplace_back([] { return std::make_unique<MatchList>(); });
-    }
+          lists_(sharing.workers),
+          outboxes_(sharing.workers),
+          wanted_(sharing.workers) {}
 
     SharedIndexPair<Key>& shared() { return shared_; }
     std::atomic<std::uint32_t>& wanted() { return wanted_; }
-    ListRing<MatchList>& lists(std::size_t worker) { return rings_[worker]; }
+
+    void work(std::size_t worker) { shared_.work(worker, lists_[worker], outboxes_[worker]); }
 
     // Makes a queue and starts it.
     void start(std::size_t arrivals) {
@@ -181,32 +249,15 @@ class Comparison {
         start();
     }
 
-    // The receiver of results checks that they come in order, one worker at a time.
-    Propagate receiver() {
-        return [this](std::size_t first, std::size_t end, FoundPositions& found) {
-            CHECK(!receiving_.exchange(true));
-            CHECK_EQUAL(first, got_.size());
-            for (; first < end; ++first) {
-                const Task<Key>& task = queues_.tasks()[first];
-                CHECK(task.found_from <= task.found_to && task.found_to <= found.size());
-                got_.emplace_back(found.data() + task.found_from, found.data() + task.found_to);
-            }
-            receiving_.store(false);
-        };
-    }
-
     // Joins the queue serially, too, and compares.
     void finish() {
-        CHECK_EQUAL(got_.size(), queues_.tasks().size());
-        join_alone();
-        for (std::size_t i = 0; i < got_.size(); ++i) {
-            const Task<Key>& task = queues_.tasks()[i];
-            std::uint32_t* const from = found_.data() + task.found_from;
-            std::uint32_t* const to = found_.data() + task.found_to;
-            std::sort(from, to);
-            std::sort(got_[i].begin(), got_[i].end());
-            CHECK(std::equal(from, to, got_[i].begin(), got_[i].end()));
-        }
+        std::vector<typename TestOutbox<Key>::Sent> all;
+        for (TestOutbox<Key>& outbox : outboxes_)
+            for (auto& sent : outbox.take()) all.push_back(std::move(sent));
+        std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+            return std::pair(a.first, a.found.size()) < std::pair(b.first, b.found.size());
+        });
+        compare(all);
         matches_ += found_.size();
         forget();
         for (int side = 0; side < (self_join_ ? 1 : 2); ++side)
@@ -216,7 +267,7 @@ class Comparison {
     // Joins a queue of so many arrivals, by so many workers.
     void join(std::size_t arrivals, std::size_t workers) {
         start(arrivals);
-        in_threads(workers, [&](std::size_t worker) { shared_.work(worker, rings_[worker], receiver()); });
+        in_threads(workers, [&](std::size_t worker) { work(worker); });
         finish();
     }
 
@@ -235,10 +286,11 @@ class Comparison {
     // The same as one group, by one thread, as any index.
     void join_serially(std::size_t arrivals) {
         queues_.make(arrivals);
-        got_.clear();
         MatchList list;
         shared_.join(queues_.group(), list);
-        receiver()(0, queues_.tasks().size(), list);
+        const std::vector<QueueSlice<Key>> slices = queues_.slices(1);
+        outboxes_[0].keep({slices[0], {0, arrivals}, {0, queues_.tasks().size()}, list});
+        outboxes_[0].send(0);
         finish();
     }
 
@@ -252,6 +304,28 @@ class Comparison {
         spec.self_join = given.self_join;
         spec.options = index;
         return spec;
+    }
+
+    // Compares the results of all tasks with those of the serial join.
+    template <class Sent>
+    void compare(std::vector<Sent>& all) {
+        join_alone();
+        const Task<Key>* task = queues_.tasks().data();
+        std::uint64_t before = 0;
+        for (Sent& sent : all) {
+            CHECK_EQUAL(sent.before, before);
+            if (!sent.found.empty()) CHECK(sent.first == task);
+            for (std::vector<std::uint32_t>& found : sent.found) {
+                std::uint32_t* const from = found_.data() + task->found_from;
+                std::uint32_t* const to = found_.data() + task->found_to;
+                std::sort(from, to);
+                std::sort(found.begin(), found.end());
+                CHECK(std::equal(from, to, found.begin(), found.end()));
+                before += found.size();
+                ++task;
+            }
+        }
+        CHECK(task == queues_.tasks().data() + queues_.tasks().size());
     }
 
     // Joins the queue serially.
@@ -270,22 +344,23 @@ class Comparison {
         shared_.forget(queues_.first(0), queues_.first(1));
     }
 
+    // In one to three slices.
     void start() {
-        got_.clear();
-        for (ListRing<MatchList>& ring : rings_) ring.restart();
-        shared_.start(queues_.group(), queues_.arrivals(), queues_.places(), queues_.sides(), workers_,
-                      wanted_);
+        for (TestOutbox<Key>& outbox : outboxes_) outbox.drop();
+        slices_ = queues_.slices(1 + started_++ % 3);
+        shared_.start(slices_, outboxes_.size(), wanted_);
+        for (std::size_t i = 0; i < slices_.size(); ++i) shared_.fill(i);
     }
 
     Queues<Key> queues_;
     bool self_join_;
     PimTree<Key> serial_[2];
     SharedIndexPair<Key> shared_;
-    std::vector<ListRing<MatchList>> rings_;
-    std::vector<std::vector<std::uint32_t>> got_;
-    std::size_t workers_;
+    std::vector<MatchList> lists_;
+    std::vector<TestOutbox<Key>> outboxes_;
+    std::vector<QueueSlice<Key>> slices_;
+    std::size_t started_ = 0;
     std::atomic<std::uint32_t> wanted_;
-    std::atomic<bool> receiving_{false};
     MatchList found_;
     std::uint64_t matches_ = 0;
 };

@@ -3,7 +3,7 @@
 // Each model must also notice mistakes that are made on purpose.
 #include <cstdint>
 #include <cstring>
-#include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -23,13 +23,14 @@ struct Wrong {
 // and check_end(). Returns what is wrong, or nullptr.
 template <class State>
 const char* explore(const State& initial, unsigned threads, std::size_t* states = nullptr) {
-    std::unordered_set<std::string> seen;
+    std::unordered_set<std::size_t> seen;  // hashes, of 64 bits
     std::vector<State> open{initial};
     const char* wrong = nullptr;
     while (!open.empty() && !wrong) {
         const State state = open.back();
         open.pop_back();
-        if (!seen.emplace(reinterpret_cast<const char*>(&state), sizeof state).second) continue;
+        const std::string_view bytes(reinterpret_cast<const char*>(&state), sizeof state);
+        if (!seen.insert(std::hash<std::string_view>()(bytes)).second) continue;
         bool moves = false, finished = true;
         try {
             for (unsigned thread = 0; thread < threads; ++thread) {
@@ -63,9 +64,12 @@ enum class Bug : std::uint8_t {
     phase_kept_while_waiting,
     edge_of_taken_chunks,
     pending_counted_as_indexed,
+    swap_by_who_takes_the_last_piece,
+    stages_share_a_counter,
+    pieces_without_a_phase,
 };
 
-// A worker's step on its way with one arrival.
+// A worker's step on its way with one arrival, then with a piece of the merge.
 enum Step : std::uint8_t {
     kTake,
     kReadPhase,
@@ -80,31 +84,44 @@ enum Step : std::uint8_t {
     kAdvance,
     kUnlock,
     kLeave,
-    kEnd,
-    kBegin,  // from here on: those of the merging worker
-    kWait,
-    kBuild,
-    kPlaceEdge,
+    kHelp,
+    kReadStage,
+    kTakePiece,
+    kMakePiece,
+    kMarkPiece,
+    kCountPiece,
+    kLeavePiece,
+    kPlaceEdge,  // from here on: the one who has made the last piece of the copy
     kSwap,
     kWaitAgain,
-    kInsertPending,
-    kMarkPending,
-    kAdvanceLast,
+    kStartInserts,
+    kAdvanceLast,  // the one who has inserted the last that was left
+    kBegin,        // the first worker, if there is a merge
+    kWait,
+    kStart,
+    kEnd,
 };
+
+enum Stage : std::uint8_t { kNoStage, kCount, kCopy, kInsertLeft, kStages };
 
 struct Worker {
     std::uint8_t step, arrival, phase, edge, found, searched;
+    std::uint8_t stage, piece;
+    bool holds, helps, last;  // an arrival; a piece; the last piece
 };
 
 constexpr std::uint8_t kIdle = 255;
 enum Indexed : std::uint8_t { kNot, kPending, kIs };
 
-// Phases: 0 before the merge, 1 while the next tree is built, 2 afterwards. Thread 0 merges, if one does.
+// Phases: 0 before the merge, 1 while the next tree is built, 2 afterwards. Thread 0 begins the merge, if
+// there is one; all make pieces of it. Counting notes where a piece of the copy goes, which must stay as it
+// is.
 struct Shared {
     std::uint8_t arrivals, next, phase, locked;
     Bug bug;
     bool merges, blocks;
     std::uint8_t tree[2], edge[2], indexed[kArrivals], announced[kThreads];
+    std::uint8_t stage, taken[kStages], made[kStages];
     Worker workers[kThreads];
 
     static Shared start(unsigned arrivals, bool merges, bool blocks, Bug bug) {
@@ -123,15 +140,22 @@ struct Shared {
 
     bool enabled(unsigned thread) const {
         const Worker& worker = workers[thread];
-        if (worker.step == kReadPhase) return !(blocks && phase == 1);
         if (worker.step == kWait) return bug == Bug::no_wait_before_merge || none_before(1);
         if (worker.step == kWaitAgain) return bug == Bug::no_wait_after_swap || none_before(2);
+        // A worker that a merge stops does not wait with its phase announced; one that waits for pieces to be
+        // made by others has nothing to do before a stage begins or the phase changes.
+        if (worker.step == kHelp && worker.holds) {
+            if (bug == Bug::phase_kept_while_waiting) return phase != 1;
+            return phase != 1 || pieces_left();
+        }
+        if (worker.step == kTake && next == arrivals && stage != kNoStage) return pieces_left();
         return true;
     }
 
     void step(unsigned thread) {
         Worker& worker = workers[thread];
-        if (worker.step < kBegin) work(worker, announced[thread]);
+        if (worker.step < kHelp) work(worker, announced[thread]);
+        else if (worker.step < kPlaceEdge) help(worker, announced[thread]);
         else merge(worker);
     }
 
@@ -143,6 +167,8 @@ struct Shared {
     }
 
   private:
+    static constexpr unsigned kPieces = 2;  // of counting and copying: even and odd arrivals
+
     bool none_before(std::uint8_t wanted) const {
         for (const std::uint8_t each : announced)
             if (each != kIdle && each < wanted) return false;
@@ -163,15 +189,32 @@ struct Shared {
         worker.found |= static_cast<std::uint8_t>(arrivals_found);
     }
 
+    unsigned pieces(unsigned of_stage) const { return of_stage == kInsertLeft ? arrivals : kPieces; }
+    std::uint8_t& counter(unsigned of_stage) {
+        return taken[bug == Bug::stages_share_a_counter ? unsigned{kCount} : of_stage];
+    }
+    bool pieces_left() const {
+        const unsigned counted = bug == Bug::stages_share_a_counter ? unsigned{kCount} : stage;
+        return stage != kNoStage && taken[counted] < pieces(stage);
+    }
+
+    void begin_stage(std::uint8_t next_stage) {
+        stage = next_stage;
+        if (bug == Bug::stages_share_a_counter) counter(next_stage) = 0;
+    }
+
     void work(Worker& worker, std::uint8_t& announced_phase) {
         const unsigned used = copy(worker);
         switch (worker.step++) {
             case kTake:
-                worker.arrival = next;
+                if (next == arrivals) {  // nobody leaves while a merge is under way
+                    worker.step = stage == kNoStage ? kEnd : kHelp;
+                    return;
+                }
+                worker.arrival = next++;
                 worker.found = 0;
-                if (next == arrivals) worker.step = kEnd;
-                else ++next;
-                if (!merges) worker.step = worker.step == kEnd ? kEnd : kReadEdge;
+                worker.holds = true;
+                if (!merges) worker.step = kReadEdge;
                 return;
             case kReadPhase:
                 worker.phase = phase;
@@ -180,9 +223,12 @@ struct Shared {
                 announced_phase = worker.phase;
                 return;
             case kConfirm:
-                if (phase == worker.phase || bug == Bug::phase_not_confirmed) return;
-                if (bug != Bug::phase_kept_while_waiting) announced_phase = kIdle;
-                worker.step = kReadPhase;
+                if (phase != worker.phase && bug != Bug::phase_not_confirmed) worker.step = kReadPhase;
+                else if (worker.helps) worker.step = kReadStage;
+                else if (blocks && worker.phase == 1) {
+                    if (bug != Bug::phase_kept_while_waiting) announced_phase = kIdle;
+                    worker.step = kHelp;
+                }
                 return;
             case kReadEdge:
                 if (bug == Bug::edge_after_search) worker.searched = tree[used];
@@ -197,6 +243,7 @@ struct Shared {
             case kScan:
                 find(worker, ~below(worker.edge + (bug == Bug::scan_behind_edge)));
                 if (worker.found != below(worker.arrival)) throw Wrong{"a pair is missing"};
+                worker.found = worker.edge = worker.searched = 0;
                 return;
             case kInsert:
                 if (merges && worker.phase == 1) {
@@ -226,7 +273,71 @@ struct Shared {
                 return;
             case kLeave:
                 announced_phase = kIdle;
-                worker.step = kTake;
+                forget(worker, false);
+                worker.step = merges ? kHelp : kTake;
+                return;
+        }
+    }
+
+    // Back to the arrival that a merge has stopped, or to the next one.
+    void resume(Worker& worker) const {
+        const bool holds = worker.holds;
+        forget(worker, holds);
+        worker.step = holds ? kReadPhase : kTake;
+    }
+
+    // States that differ in what a worker no longer needs are the same.
+    static void forget(Worker& worker, bool holds) {
+        const std::uint8_t arrival = holds ? worker.arrival : std::uint8_t{0}, step = worker.step;
+        worker = {};
+        worker.arrival = arrival;
+        worker.step = step;
+        worker.holds = holds;
+    }
+
+    void help(Worker& worker, std::uint8_t& announced_phase) {
+        switch (worker.step++) {
+            case kHelp:
+                if (!pieces_left()) return resume(worker);
+                worker.helps = true;
+                if (bug != Bug::pieces_without_a_phase) worker.step = kReadPhase;
+                return;
+            case kReadStage:
+                worker.stage = stage;
+                if (stage == kNoStage) worker.step = kLeavePiece;
+                return;
+            case kTakePiece:
+                worker.piece = counter(worker.stage)++;
+                if (worker.piece >= pieces(worker.stage)) worker.step = kLeavePiece;
+                else if (bug == Bug::swap_by_who_takes_the_last_piece)
+                    worker.last = worker.piece + 1u == pieces(worker.stage);
+                return;
+            case kMakePiece:
+                if (worker.stage == kCopy) {
+                    const unsigned piece = worker.piece == 0 ? 0b0101u : 0b1010u;
+                    tree[1] |= static_cast<std::uint8_t>(tree[0] & piece);
+                }
+                if (worker.stage == kInsertLeft && indexed[worker.piece] == kPending)
+                    tree[copy(worker)] |= static_cast<std::uint8_t>(1u << worker.piece);
+                return;
+            case kMarkPiece:
+                if (worker.stage == kInsertLeft && indexed[worker.piece] == kPending)
+                    indexed[worker.piece] = kIs;
+                return;
+            case kCountPiece:
+                ++made[worker.stage];
+                if (bug != Bug::swap_by_who_takes_the_last_piece)
+                    worker.last = made[worker.stage] == pieces(worker.stage);
+                if (worker.last && worker.stage == kCount) {
+                    begin_stage(kCopy);
+                    worker.last = false;
+                }
+                return;
+            case kLeavePiece:
+                announced_phase = kIdle;
+                if (!worker.last) return resume(worker);
+                worker.step = worker.stage == kCopy ? kPlaceEdge : kAdvanceLast;
+                worker.stage = worker.piece = worker.phase = 0;
                 return;
         }
     }
@@ -235,12 +346,14 @@ struct Shared {
         switch (worker.step++) {
             case kBegin:
                 phase = 1;
+                worker.step = kWait;
                 return;
             case kWait:
+                worker.step = kStart;
                 return;
-            case kBuild:
-                tree[1] = tree[0];
-                return;
+            case kStart:
+                begin_stage(kCount);
+                return resume(worker);
             case kPlaceEdge:
                 if (bug != Bug::one_edge_for_both_trees) edge[1] = first_not_indexed(edge[0]);
                 return;
@@ -248,21 +361,14 @@ struct Shared {
                 phase = 2;
                 return;
             case kWaitAgain:
-                worker.arrival = 0;
                 return;
-            case kInsertPending:  // and the next step: one arrival after the other
-                while (worker.arrival < arrivals && indexed[worker.arrival] != kPending) ++worker.arrival;
-                if (worker.arrival == arrivals) worker.step = kAdvanceLast;
-                else tree[1] |= static_cast<std::uint8_t>(1u << worker.arrival);
-                return;
-            case kMarkPending:
-                indexed[worker.arrival] = kIs;
-                worker.step = kInsertPending;
-                return;
+            case kStartInserts:
+                begin_stage(kInsertLeft);
+                return resume(worker);
             case kAdvanceLast:
                 if (!locked) edge_of(1) = first_not_indexed(edge_of(1));
-                worker.step = kEnd;
-                return;
+                stage = kNoStage;
+                return resume(worker);
         }
     }
 };
@@ -271,8 +377,9 @@ const char* edge_protocol(Bug bug, unsigned threads, unsigned arrivals, std::siz
     return explore(Shared::start(arrivals, false, false, bug), threads, states);
 }
 
-const char* merge_protocol(Bug bug, bool blocks = false, std::size_t* states = nullptr) {
-    return explore(Shared::start(kArrivals, true, blocks, bug), kThreads, states);
+const char* merge_protocol(Bug bug, unsigned threads = 2, bool blocks = false,
+                           std::size_t* states = nullptr) {
+    return explore(Shared::start(threads == 2 ? 3 : 2, true, blocks, bug), threads, states);
 }
 
 }  // namespace
@@ -289,16 +396,21 @@ TEST(shared_model_of_the_edge) {
 }
 
 TEST(shared_model_of_the_merge) {
-    std::size_t states = 0;
-    CHECK(merge_protocol(Bug::none, false, &states) == nullptr);
-    CHECK(states > 10'000);
-    for (const Bug bug : {Bug::no_wait_before_merge, Bug::no_wait_after_swap, Bug::one_edge_for_both_trees,
-                          Bug::phase_not_confirmed, Bug::pending_counted_as_indexed, Bug::edge_after_search})
+    std::size_t states[2];
+    CHECK(merge_protocol(Bug::none, 2, false, &states[0]) == nullptr);
+    CHECK(merge_protocol(Bug::none, 3, false, &states[1]) == nullptr);
+    CHECK(states[0] > 10'000);
+    CHECK(states[1] > 1'000'000);
+    for (const Bug bug : {Bug::no_wait_before_merge, Bug::no_wait_after_swap, Bug::phase_not_confirmed,
+                          Bug::pending_counted_as_indexed, Bug::edge_after_search,
+                          Bug::stages_share_a_counter, Bug::pieces_without_a_phase})
         CHECK(merge_protocol(bug) != nullptr);
+    for (const Bug bug : {Bug::one_edge_for_both_trees, Bug::swap_by_who_takes_the_last_piece})
+        CHECK(merge_protocol(bug, 3) != nullptr);
 }
 
 TEST(shared_model_of_the_blocking_merge) {
-    CHECK(merge_protocol(Bug::none, true) == nullptr);
-    CHECK(merge_protocol(Bug::no_wait_before_merge, true) != nullptr);
-    CHECK(merge_protocol(Bug::phase_kept_while_waiting, true) != nullptr);
+    CHECK(merge_protocol(Bug::none, 2, true) == nullptr);
+    CHECK(merge_protocol(Bug::no_wait_before_merge, 2, true) != nullptr);
+    CHECK(merge_protocol(Bug::phase_kept_while_waiting, 2, true) != nullptr);
 }

@@ -38,7 +38,7 @@ STRATEGIES = {
     "auto": (),
     "phases": (),
     "shared-index": (
-        Parameter("task_size", 8, 1, 2**16, "arrivals that a worker takes at a time"),
+        Parameter("task_size", 32, 1, 2**16, "arrivals that a worker takes at a time"),
         Parameter("blocking_merge", 0, 0, 1, "1: all workers wait while the index is merged"),
     ),
     "round-robin": (),

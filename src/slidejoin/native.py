@@ -67,7 +67,7 @@ def native_join(
         workers=workers,
         crew=crew,
         strategy=strategy_name,
-        task_size=int(numbers.get("task_size", 8)),
+        task_size=int(numbers.get("task_size", 32)),
         blocking_merge=bool(numbers.get("blocking_merge", 0)),
         subwindows=int(numbers.get("count", 8)),
         batch=int(numbers.get("batch", 4096)),
