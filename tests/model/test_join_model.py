@@ -324,6 +324,9 @@ def test_high_rates():
         ({"alpha": float("nan")}, "alpha nan"),
         ({"alpha": float("inf")}, "alpha inf"),
         ({"alpha": "fast"}, "alpha 'fast'"),
+        ({"alpha": "1e-8"}, "alpha '1e-8'"),
+        ({"alpha": True}, "alpha True"),
+        ({"alpha": 10**400}, "alpha 1000"),
         ({"alpha": None}, "alpha None"),
         ({"beta": None}, "beta None"),
         ({"beta": -1}, "beta -1; expected seconds, 0 or more"),
@@ -337,6 +340,9 @@ def test_high_rates():
         ({"quota": 1.5}, "quota 1.5"),
         ({"units": 0}, "units 0; expected a whole number, 1 or more"),
         ({"units": 1.5}, "units 1.5"),
+        ({"units": True}, "units True"),
+        ({"units": 10**400}, "units 1000"),
+        ({"quota": True}, "quota True"),
         ({"left_streams": 0}, "left_streams 0"),
         ({"right_streams": -1}, "right_streams -1"),
         ({"interval": 0}, "interval 0; expected seconds, 1e-9 or more"),
@@ -345,6 +351,7 @@ def test_high_rates():
         ({"right_offsets": [-1]}, "right_offsets -1"),
         ({"unit_offsets": []}, "unit_offsets has 0 values"),
         ({"unit_offsets": 3}, "unit_offsets 3; expected a sequence"),
+        ({"unit_offsets": "0"}, "unit_offsets '0'; expected a sequence"),
     ],
 )
 def test_bad_description(options, message):
@@ -363,6 +370,9 @@ def test_bad_description(options, message):
         (5, [1], "left_rates have 0 dimensions"),
         ([[[1]]], [1], "left_rates have 3 dimensions"),
         (["a"], [1], "left_rates are not numbers"),
+        (["1"], [1], "left_rates are not numbers"),
+        ([True], [1], "left_rates are not numbers"),
+        ([10**400], [1], "left_rates are not numbers"),
         ([[1], [1, 2]], [1], "left_rates are not numbers"),
         (None, [1], "left_rates"),
     ],
@@ -370,3 +380,24 @@ def test_bad_description(options, message):
 def test_bad_rates(left, right, message):
     with pytest.raises(sj.SpecError, match=message):
         model().run(left, right)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_bad_costs_of_an_arrival(seconds):
+    class Wrong:
+        def seconds(self, *_):
+            return seconds
+
+    with pytest.raises(sj.SpecError, match="expected seconds, 0 or more"):
+        JoinModel(sj.rows(5), selectivity=1, cost=Wrong()).run([1], [1])
+
+
+def test_units_that_deliver_at_the_same_times_do_not_wait():
+    # 20 n comparisons of which 1/n match are 10 matches a second for each of two units, in floats a little
+    # more or less. A unit that begins 0.7 s later delivers at the same times as the other one.
+    for n in range(10, 200):
+        table = JoinModel(
+            sj.rows(1000), alpha=1e-9, beta=0, selectivity=1 / n, units=2, deterministic=True,
+            unit_offsets=[0, 0.7],
+        ).run([n], [10])  # fmt: skip
+        assert table["latency_out"][0] == 0, n

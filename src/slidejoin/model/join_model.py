@@ -4,23 +4,24 @@ The model is that of "Performance Modeling of Stream Joins" (Gulisano et al., DE
 comments number. ``windows`` has equations 2 and 3, ``overload`` 10 to 15, ``readiness`` 16 to 21, 24 and 25.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from slidejoin.errors import SpecError
+from slidejoin.model.arguments import as_count, as_floats, as_number
 from slidejoin.model.overload import serve
 from slidejoin.model.rational import MOST_RATE, Floats, nearby, nearby_rate
 from slidejoin.model.readiness import Streams
 from slidejoin.model.table import ModelTable
 from slidejoin.model.windows import check_window, window_tuples
-from slidejoin.window import Window, is_whole
+from slidejoin.window import Window
 
 _OFFSET = Fraction(1, 10**10)  # seconds from one stream to the next, unless offsets are given
+_MOST_STREAMS = 2**16  # of a side, and units
 
 
 class Cost(Protocol):
@@ -98,15 +99,15 @@ class JoinModel:
         if cost is not None and not callable(getattr(cost, "seconds", None)):
             raise SpecError(f"cost {cost!r} has no seconds(window_left, window_right, matches)")
         self.window = window
-        self.alpha = None if cost is not None else _number("alpha", alpha, "seconds above 0", above=0.0)
-        self.beta = None if cost is not None else _number("beta", beta, "seconds, 0 or more", least=0.0)
-        self.selectivity = _number("selectivity", selectivity, "above 0 and up to 1", above=0.0, most=1.0)
-        self.quota = _number("quota", quota, "above 0 and up to 1", above=0.0, most=1.0)
-        self.units = _count("units", units)
+        self.alpha = None if cost is not None else as_number("alpha", alpha, "seconds above 0", above=0.0)
+        self.beta = None if cost is not None else as_number("beta", beta, "seconds, 0 or more", least=0.0)
+        self.selectivity = as_number("selectivity", selectivity, "above 0 and up to 1", above=0.0, most=1.0)
+        self.quota = as_number("quota", quota, "above 0 and up to 1", above=0.0, most=1.0)
+        self.units = as_count("units", units, _MOST_STREAMS)
         self.deterministic = bool(deterministic)
-        self.left_streams = _count("left_streams", left_streams)
-        self.right_streams = _count("right_streams", right_streams)
-        self.interval = _number("interval", interval, "seconds, 1e-9 or more", least=1e-9)
+        self.left_streams = as_count("left_streams", left_streams, _MOST_STREAMS)
+        self.right_streams = as_count("right_streams", right_streams, _MOST_STREAMS)
+        self.interval = as_number("interval", interval, "seconds, 1e-9 or more", least=1e-9)
         self.cost = cost
         self._inputs = Streams(
             _offsets("left_offsets", left_offsets, self.left_streams, 0)
@@ -184,6 +185,8 @@ class JoinModel:
         windows = np.stack((window_left, window_right, matches), axis=1) / self.units
         seconds = np.array([cost.seconds(*row) for row in windows.tolist()], dtype=np.float64)
         seconds[arrivals == 0] = 0.0
+        if not (np.isfinite(seconds) & (seconds >= 0)).all():
+            raise SpecError(f"cost {cost!r} gave {seconds.tolist()[:5]}; expected seconds, 0 or more")
         return arrivals * self.interval * self.units * seconds, seconds
 
     def _wait_in(self, rates: Floats) -> Floats:
@@ -195,10 +198,9 @@ class JoinModel:
     def _wait_out(self, throughput: Floats, arrivals: Floats) -> Floats:
         """The wait of a unit's matches until every unit has delivered later ones."""
         matches = np.minimum(throughput * self.selectivity / self.interval / self.units, arrivals)
-        matches[matches < 1 / MOST_RATE] = 0.0
+        ratio = {rate: nearby_rate(rate, 10**9).as_integer_ratio() for rate in np.unique(matches).tolist()}
         return _by_row(
-            matches[:, None],
-            lambda row: self._outputs.mean_wait([row[0].as_integer_ratio()] * self.units, None),
+            matches[:, None], lambda row: self._outputs.mean_wait([ratio[row[0]]] * self.units, None)
         )
 
 
@@ -213,36 +215,12 @@ def _divide(dividend: Floats, divisor: Floats) -> Floats:
     return np.divide(dividend, divisor, out=np.zeros(len(dividend)), where=divisor > 0)
 
 
-def _number(
-    name: str,
-    given: Any,
-    expected: str,
-    *,
-    above: float = -math.inf,
-    least: float = -math.inf,
-    most: float = math.inf,
-) -> float:
-    try:
-        number = float(given)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (above < number < math.inf and least <= number <= most):
-        raise SpecError(f"{name} {given!r}; expected {expected}")
-    return number
-
-
-def _count(name: str, given: Any) -> int:
-    if not is_whole(given) or given < 1:
-        raise SpecError(f"{name} {given!r}; expected a whole number, 1 or more")
-    return int(given)
-
-
 def _offsets(name: str, given: Sequence[float] | None, count: int, first: int) -> list[Fraction]:
     if given is None:
         return [i * _OFFSET for i in range(first, first + count)]
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or isinstance(given, str):
         raise SpecError(f"{name} {given!r}; expected a sequence of seconds, one for each")
-    offsets = [_number(name, offset, "seconds, 0 or more", least=0.0) for offset in given]
+    offsets = [as_number(name, offset, "seconds, 0 or more", least=0.0) for offset in given]
     if len(offsets) != count:
         raise SpecError(f"{name} has {len(offsets)} values; expected {count}, one for each")
     return [nearby(offset) for offset in offsets]
@@ -251,12 +229,7 @@ def _offsets(name: str, given: Sequence[float] | None, count: int, first: int) -
 def _rates(side: str, given: ArrayLike, streams: int) -> tuple[Floats, Floats]:
     """The rates of a side by interval, and by interval and stream."""
     name = f"{side}_rates"
-    try:
-        rates = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SpecError(
-            f"{name} are not numbers; expected tuples a second, [intervals] or [intervals, streams]"
-        ) from None
+    rates = as_floats(name, given)
     if rates.ndim not in (1, 2):
         raise SpecError(f"{name} have {rates.ndim} dimensions; expected [intervals] or [intervals, streams]")
     if rates.ndim == 2 and rates.shape[1] != streams:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 
 MOST_RATE = 10**12  # tuples a second
-_RATE_DENOMINATOR = 10**6
 _TIME_DENOMINATOR = 10**12
 
 
@@ -28,12 +27,12 @@ def nearby(seconds: float) -> Fraction:
     return Fraction(seconds).limit_denominator(_TIME_DENOMINATOR)
 
 
-def nearby_rate(rate: float) -> Fraction:
-    """The fraction that a rate stands for: numerator up to 10^12, denominator up to 10^6.
+def nearby_rate(rate: float, denominator: int = 10**6) -> Fraction:
+    """The fraction that a rate stands for: numerator up to 10^12, denominator up to 10^6 unless given.
 
     Examples
     --------
     >>> nearby_rate(140 / 3)
     Fraction(140, 3)
     """
-    return Fraction(rate).limit_denominator(min(_RATE_DENOMINATOR, max(1, MOST_RATE // max(1, int(rate)))))
+    return Fraction(rate).limit_denominator(min(denominator, max(1, MOST_RATE // max(1, int(rate)))))
