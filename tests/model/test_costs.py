@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -115,6 +116,11 @@ def test_workers_share_large_pushes_only():
     assert not DEFAULT.extrapolates(most)
 
 
+def test_a_speedup_that_is_too_good_is_not_extrapolated():
+    lucky = replace(DEFAULT, speedups={1: 1.0, 2: 2.1})  # by Amdahl's law, 22 workers would take no time
+    assert lucky.scaling("phases", 22, 2**20) == 22
+
+
 def test_the_call_from_python_is_not_shared():
     one, two = (DEFAULT.arrival("b-tree", window=2**16, matches=2, batch=4096, workers=n) for n in (1, 2))
     assert one.call == two.call == DEFAULT.push / 4096
@@ -208,6 +214,9 @@ def changed(path, value):
         (["calls", "push"], 0, "calls.push is 0; expected a positive number"),
         (["calls", "push"], True, "calls.push is True; expected a number"),
         (["calls", "push"], math.nan, "calls.push is nan; expected a number"),
+        (["calls", "push"], 10**400, "expected a number up to 1e15"),
+        (["calls", "push"], math.inf, "calls.push is inf; expected a number"),
+        (["indexes", "bucket-tree", "base", "window", 0], 0.5, "base.window begins with 0.5; expected sizes"),
         (["large", "pairs"], [1], "large.seconds is not a list of 1"),
         (["large", "seconds", 0], -1, "large.seconds is -1"),
         (["listing", "window"], [4096, 4096, 5000, 6000], "listing.window does not ascend"),

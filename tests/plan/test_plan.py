@@ -181,25 +181,36 @@ def test_json():
         ({"right_rate": [1, -1]}, "right_rate is -1 in interval 1"),
         ({"matches": None}, "nothing given"),
         ({"selectivity": 0.5, "matches": 1}, "selectivity and matches given"),
-        ({"matches": 0}, "matches=0"),
+        ({"matches": 0}, "matches 0; expected more than 0"),
+        ({"matches": "2"}, "matches '2'"),
+        ({"selectivity": "0.1"}, "selectivity '0.1'"),
+        ({"left_rate": "5"}, "left_rate are not numbers"),
+        ({"left_rate": 10**400}, "left_rate are not numbers"),
+        ({"left_rate": 1e300}, "expected 0 to 10"),
+        ({"interval": None}, "interval None"),
+        ({"headroom": "2"}, "headroom '2'"),
+        ({"row_bytes": -5}, "row_bytes -5"),
+        ({"cores": 10**400}, "cores 1000"),
+        ({"index": "im-tree(merge_ratio=0.5)"}, "known without parameters"),
+        ({"sources": (1,), "ordered": True}, "sources=.1,."),
         ({"matches": 1001}, "meets 1,000 rows"),
-        ({"selectivity": 2.0}, "selectivity 2 is not in"),
+        ({"selectivity": 2.0}, "selectivity 2.0; expected above 0 and up to 1"),
         ({"on": sj.equal("x")}, "give both or none"),
         ({"latency": "-1s"}, "not a positive duration"),
         ({"latency": 5}, "not a positive duration"),
         ({"headroom": 0.5}, "headroom 0.5"),
         ({"memory": "much"}, "not a number of bytes"),
         ({"memory": -1}, "more than 0 bytes"),
-        ({"cores": 0}, "cores=0"),
-        ({"batch": 0}, "batch=0"),
-        ({"batch": 1.5}, "batch=1.5"),
-        ({"workers": True}, "workers=True"),
+        ({"cores": 0}, "cores 0; expected a whole number"),
+        ({"batch": 0}, "batch 0; expected a whole number"),
+        ({"batch": 1.5}, "batch 1.5; expected a whole number"),
+        ({"workers": True}, "workers True; expected a whole number"),
         ({"engine": "flink"}, "engine='flink'"),
         ({"engine": "spark"}, "interval"),
         ({"engine": "spark", "batch": 5}, "embedded join"),
         ({"index": "wib-tree"}, "no costs of wib-tree"),
         ({"index": "nonsense"}, "expected one of"),
-        ({"sources": (0, 1), "ordered": True}, "sources=0"),
+        ({"sources": (0, 1), "ordered": True}, "sources 0; expected a whole number"),
     ],
 )
 def test_refused(options, message):
@@ -218,3 +229,37 @@ def test_spark_without_costs_is_refused():
 )
 def test_bytes(given, size):
     assert parse_bytes(given) == size
+
+
+def test_the_wait_for_sources_counts_for_the_limit_of_the_latency():
+    # Two sources of 10 rows a second wait 0.05 s on average, 0.1 s at most: too long for 50 ms, and not at
+    # four times the rates.
+    plan = planned(left_rate=10.0, ordered=True, latency="50ms", batch=1)
+    assert not plan.holds
+    assert limit(plan, "latency").factor < 1
+    assert planned(left_rate=40.0, ordered=True, latency="55ms", batch=1).holds
+
+
+def test_slow_sources_wait_for_each_other():
+    # Less than a row in an interval of a second: a row waits for seconds, not for nothing.
+    slow = planned(left_rate=0.5, ordered=True, latency="1min").latency.ready
+    fast = planned(left_rate=50.0, ordered=True, latency="1min").latency.ready
+    assert slow == pytest.approx(100 * fast, rel=0.01)
+
+
+def test_many_cores():
+    assert planned(cores=10**9).workers == 1
+
+
+def test_a_target_that_no_rate_meets_is_said_to_be_one():
+    plan = planned(left_rate=10.0, batch=1024, latency="100ms")  # a batch takes 51 s to fill
+    assert limit(plan, "latency").factor == 0
+    assert "and at lower rates, too" in repr(plan)
+
+
+def test_shipped_costs_of_spark_are_noted():
+    costs = replace(COSTS, spark=SparkFigures())
+    window = sj.interval("1s", "1s", time="t", lateness="1s")
+    assert not planned(window, engine="spark", costs=costs, latency="10s").notes
+    object.__setattr__(costs, "machine", {"cpu": "paper", "spark_from": "elsewhere"})
+    assert "not measured here" in planned(window, engine="spark", costs=costs, latency="10s").notes[0]

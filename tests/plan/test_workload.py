@@ -47,6 +47,12 @@ def test_the_hardest_loads_are_the_busiest_and_the_fullest():
     assert max(load.left + load.right for load in trace.hardest()) == 30
 
 
+def test_the_most_comparisons_are_hard_even_if_hardly_any_matches():
+    trace = workload(sj.rows(1000), [100, 10, 10, 99, 1], [100, 10, 1000, 99, 1], 1e-9)
+    most = max(load.rate * (load.left + load.right) for load in trace.loads())
+    assert most in [load.rate * (load.left + load.right) for load in trace.hardest()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

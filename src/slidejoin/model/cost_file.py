@@ -1,7 +1,6 @@
 """Costs as a JSON file: read with every number checked, written as a whole or not at all."""
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -199,6 +198,8 @@ class _Reader:
         values = self.positive(name)
         if any(second <= first for first, second in pairwise(values)):
             raise ValueError(f"{self.where}.{name} does not ascend")
+        if values[0] < 1:
+            raise ValueError(f"{self.where}.{name} begins with {values[0]}; expected sizes, 1 at least")
         return values
 
     def surface(self, row: str, column: str) -> Surface:
@@ -211,8 +212,8 @@ class _Reader:
 
 
 def _number(value: Any, where: str, zero: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{where} is {value!r}; expected a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 1e15:
+        raise ValueError(f"{where} is {value!r}; expected a number up to 1e15")
     if value < 0 or (value == 0 and not zero):
         raise ValueError(f"{where} is {value!r}; expected a positive number")
     return float(value)

@@ -224,7 +224,7 @@ class Costs:
             return self.speedups[useful]
         if most == 1:
             return 1.0
-        serial = (most / self.speedups[most] - 1) / (most - 1)
+        serial = max(most / self.speedups[most] - 1, 0.0) / (most - 1)
         return useful / (1 + serial * (useful - 1))
 
     def extrapolates(self, workers: int) -> bool:

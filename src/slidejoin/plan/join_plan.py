@@ -160,6 +160,8 @@ def _bytes(size: float) -> str:
 
 def _limit(limit: Limit) -> str:
     at = f"{limit.left_rate:,.0f} left and {limit.right_rate:,.0f} right rows a second"
+    if limit.factor == 0:
+        return f"{limit.what}, exceeded already, and at lower rates, too"
     if limit.factor < 1:
         return f"{limit.what}, exceeded already; it would hold at {limit.factor:.3g} times the rates: {at}"
     return f"{limit.what}, at {limit.factor:.3g} times the rates: {at}"

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ from slidejoin.cores import usable_cores
 from slidejoin.errors import SpecError
 from slidejoin.index import parse_index
 from slidejoin.model import Costs, JoinModel
+from slidejoin.model.arguments import as_count, as_number
 from slidejoin.plan.choose import Candidate, Targets, breaking_factor, judge, worst_of
 from slidejoin.plan.join_plan import JoinPlan, Limit
-from slidejoin.plan.predict import Embedded, Latency, OnSpark, Setting
+from slidejoin.plan.predict import Embedded, OnSpark, Prediction, Setting
 from slidejoin.plan.workload import Load, Workload, broadcast, make_rates, measured_selectivity
 from slidejoin.predicate import Predicate
 from slidejoin.window import Duration, Interval, Window, parse_duration
@@ -106,6 +109,7 @@ def plan_join(
     """
     costs = costs or Costs.load()
     notes: list[str] = []
+    interval = as_number("interval", interval, "seconds above 0", above=0.0)
     rates = make_rates("left_rate", left_rate)
     other = rates if right_rate is None else make_rates("right_rate", right_rate)
     rates, other = broadcast(rates, other)
@@ -113,13 +117,16 @@ def plan_join(
     notes += how
     workload = Workload(window, rates, other, share, interval)
     targets = _targets(latency, memory, headroom)
-    cores = _whole("cores", cores if cores is not None else usable_cores())
+    row_bytes = as_count("row_bytes", row_bytes)
+    cores = as_count("cores", cores if cores is not None else usable_cores())
     settings = list(_settings(engine, costs, cores, index, batch, workers, rows, workload, notes))
     ready = _ready_wait(workload, sources) if ordered else 0.0
     loads = workload.hardest()
-    candidates = [
-        _with_ready(each, ready, targets) for each in judge(settings, loads, costs, row_bytes, targets)
-    ]
+    busiest = max(loads, key=lambda load: load.rate)
+    candidates = []
+    for each in judge(settings, loads, costs, row_bytes, targets):
+        worst = _with_ready(each.worst, ready)
+        candidates.append(Candidate(each.setting, worst, targets.margins(worst)))
     embedded = [each for each in candidates if isinstance(each.setting, Embedded)]
     chosen = next(
         (each for group in (embedded, candidates) for each in group if each.holds),
@@ -128,14 +135,15 @@ def plan_join(
 
     def breaks(what: str) -> Any:
         def broken(loads: list[Load]) -> bool:
+            growth = max(load.rate for load in loads) / busiest.rate if busiest.rate else 1.0
             worst = worst_of([chosen.setting.predict(load, costs, row_bytes) for load in loads])
+            worst = _with_ready(worst, ready / growth)  # sources that deliver more often wait less
             if what == "processor":
                 return worst.utilisation >= 1
             return targets.margins(worst)[what] < 1
 
         return broken
 
-    busiest = max(workload.loads(), key=lambda load: load.rate)
     limits = []
     for what in ("processor", "latency", "memory"):
         factor = breaking_factor(workload, breaks(what))
@@ -177,10 +185,9 @@ def _selectivity(
     if (on is not None) != (sample is not None):
         raise SpecError("a sample is measured by the condition `on`: give both or none")
     if selectivity is not None:
-        return selectivity, []
+        return as_number("selectivity", selectivity, "above 0 and up to 1", above=0.0, most=1.0), []
     if matches is not None:
-        if not matches > 0:
-            raise SpecError(f"matches={matches:g}; expected more than 0")
+        matches = as_number("matches", matches, "more than 0", above=0.0)
         load = max(Workload(window, left, right, 1.0, interval).loads(), key=lambda each: each.matches)
         if load.matches == 0:
             raise SpecError("the windows are empty, so that nothing can match; give a rate above 0")
@@ -211,9 +218,9 @@ def _targets(latency: Duration, memory: int | float | str | None, headroom: floa
     number, timed = parse_duration(latency)
     if not timed or number <= 0:
         raise SpecError(f"latency {latency!r} is not a positive duration; write '50ms' or '1s'")
-    if not headroom >= 1 or not math.isfinite(headroom):
-        raise SpecError(f"headroom {headroom:g}; expected 1 or more times the load")
-    return Targets(float(number) / 1e9, parse_bytes(memory) if memory is not None else math.inf, headroom)
+    headroom = as_number("headroom", headroom, "1 or more times the load", least=1.0)
+    seconds = float(min(Fraction(number), Fraction(10**30))) / 1e9
+    return Targets(seconds, math.inf if memory is None else parse_bytes(memory), headroom)
 
 
 def parse_bytes(given: int | float | str) -> float:
@@ -236,12 +243,6 @@ def parse_bytes(given: int | float | str) -> float:
     return number
 
 
-def _whole(name: str, value: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise SpecError(f"{name}={value!r}; expected a whole number from 1 on")
-    return int(value)
-
-
 def _settings(
     engine: str, costs: Costs, cores: int, index: str | None, batch: int | None, workers: int | None,
     rows: bool, workload: Workload, notes: list[str],
@@ -253,15 +254,17 @@ def _settings(
         raise SpecError(
             "index, batch and workers are for the embedded join; Spark has partitions and a trigger"
         )
-    counts = sorted({1, *(2**power for power in range(cores.bit_length())), cores} & set(range(1, cores + 1)))
+    counts = sorted({min(2**power, cores) for power in range(cores.bit_length() + 1)})
     if engine != "spark":
-        name = parse_index(index)[0] if index is not None else None
+        name, parameters = parse_index(index) if index is not None else (None, None)
+        if parameters:
+            raise SpecError(f"index={index!r}; costs are known without parameters: give index={name!r}")
         if name is not None and name != "auto" and name not in costs.indexes:
             raise SpecError(f"there are no costs of {name}; they exist for {', '.join(costs.indexes)}")
         indexes = costs.indexes if name in (None, "auto") else (name,)
         for each in indexes:
-            for size in BATCHES if batch is None else (_whole("batch", batch),):
-                for threads in counts if workers is None else (_whole("workers", workers),):
+            for size in BATCHES if batch is None else (as_count("batch", batch),):
+                for threads in counts if workers is None else (as_count("workers", workers),):
                     yield Embedded(each, size, threads, rows)
     if engine != "embedded":
         if not isinstance(workload.window, Interval):
@@ -272,6 +275,8 @@ def _settings(
         elif costs.spark is None:
             raise SpecError("there are no costs of Spark; measure them: slidejoin model calibrate --spark")
         else:
+            if "spark_from" in costs.machine:
+                notes.append("costs of Spark were not measured here: slidejoin model calibrate --spark")
             for trigger in TRIGGERS:
                 for partitions in counts:
                     yield OnSpark(trigger, partitions)
@@ -279,22 +284,26 @@ def _settings(
 
 def _ready_wait(workload: Workload, sources: tuple[int, int]) -> float:
     """Mean seconds until a row of several sources is ready, in the interval where it is longest."""
-    streams = [_whole("sources", count) for count in sources]
+    if not isinstance(sources, tuple | list) or len(sources) != 2:
+        raise SpecError(f"sources={sources!r}; expected how many there are of the left and the right side")
+    streams = [as_count("sources", count, 2**16) for count in sources]
+    interval = workload.interval
+    if workload.steady:  # long enough for many rows of the slowest source
+        totals = (workload.left_rates[0], workload.right_rates[0])
+        rates = [total / count for total, count in zip(totals, streams, strict=True) if total]
+        slowest = min(rates, default=1.0)
+        interval = max(interval, 1000 / slowest)
     model = JoinModel(
         window=workload.window, alpha=1e-9, beta=1e-9, selectivity=workload.selectivity, deterministic=True,
-        left_streams=streams[0], right_streams=streams[1], interval=workload.interval, exact=True,
+        left_streams=streams[0], right_streams=streams[1], interval=interval, exact=True,
     )  # fmt: skip
     waits = np.asarray(model.run(workload.left_rates, workload.right_rates)["latency_in"])
     return float(waits.max())
 
 
-def _with_ready(candidate: Candidate, ready: float, targets: Targets) -> Candidate:
-    if not ready:
-        return candidate
-    worst, latency = candidate.worst, candidate.worst.latency
-    slower = Latency(ready, latency.collect, latency.queue, latency.join)
-    worst = type(worst)(worst.utilisation, worst.capacity, slower, worst.memory)
-    return Candidate(candidate.setting, worst, targets.margins(worst))
+def _with_ready(worst: Prediction, ready: float) -> Prediction:
+    """The same with the wait until a row is ready."""
+    return replace(worst, latency=replace(worst.latency, ready=ready))
 
 
 def _backlog(workload: Workload, setting: Setting, costs: Costs) -> float:

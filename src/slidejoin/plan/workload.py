@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slidejoin.errors import SpecError
-from slidejoin.model.rational import Floats
+from slidejoin.model.arguments import as_floats
+from slidejoin.model.rational import MOST_RATE, Floats
 from slidejoin.model.windows import check_window, window_tuples
 from slidejoin.predicate import Predicate
 from slidejoin.source import to_table
@@ -115,12 +116,13 @@ class Workload:
         return [Load(*map(float, values)) for values in zip(*columns, strict=True)]
 
     def hardest(self) -> list[Load]:
-        """The loads that may be the first to be too much: the highest rate and the largest windows."""
+        """The loads that may be the first to be too much: by rate, by windows, and by both together."""
         loads = self.loads()
         hardest = [
             max(loads, key=lambda load: load.rate),
             max(loads, key=lambda load: load.left + load.right),
             max(loads, key=lambda load: load.rate * (1 + load.matches)),
+            max(loads, key=lambda load: load.rate * (load.left + load.right)),
         ]
         return list(dict.fromkeys(hardest))
 
@@ -147,16 +149,13 @@ def make_rates(name: str, given: ArrayLike) -> Floats:
     >>> make_rates("left_rate", 50)
     array([50.])
     """
-    try:
-        rates = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise SpecError(f"{name} {given!r} is not a number of rows a second, or an array of them") from None
+    rates = np.atleast_1d(as_floats(name, given))
     if rates.ndim != 1 or rates.size == 0:
         raise SpecError(f"{name} has the shape {rates.shape}; expected one number for each interval")
-    wrong = np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))
+    wrong = np.flatnonzero(~((rates >= 0) & (rates <= MOST_RATE)))
     if wrong.size:
         where = f" in interval {wrong[0]}" if rates.size > 1 else ""
-        raise SpecError(f"{name} is {rates[wrong[0]]:g}{where}; expected 0 or more rows a second")
+        raise SpecError(f"{name} is {rates[wrong[0]]:g}{where}; expected 0 to 10^12 rows a second")
     return rates
 
 
