@@ -179,7 +179,7 @@ NB_MODULE(_core, m) {
              "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
              "banded"_a = "conjunct", "outcome"_a = nb::none(), "hashed"_a = false,
              "options"_a = std::vector<std::tuple<std::string, double>>(), "workers"_a = 1,
-             "strategy"_a = "auto", "task_size"_a = 8, "blocking_merge"_a = false, "subwindows"_a = 8,
+             "strategy"_a = "auto", "task_size"_a = 32, "blocking_merge"_a = false, "subwindows"_a = 8,
              "batch"_a = 4096, "batch_us"_a = 0, "crew"_a.none() = nb::none(),
              "limits"_a = std::vector<Limits>())
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a, "times"_a.none(),
