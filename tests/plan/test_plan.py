@@ -263,3 +263,11 @@ def test_shipped_costs_of_spark_are_noted():
     assert not planned(window, engine="spark", costs=costs, latency="10s").notes
     object.__setattr__(costs, "machine", {"cpu": "paper", "spark_from": "elsewhere"})
     assert "not measured here" in planned(window, engine="spark", costs=costs, latency="10s").notes[0]
+
+
+def test_calm_parts_of_a_trace_in_which_a_push_fills_slowly_are_noted():
+    # The peak needs pushes of 16 rows, which take 0.8 s to come at 20 rows a second.
+    plan = planned(left_rate=[1e6, 10.0], latency="100ms")
+    assert plan.batch == 16
+    assert "at 20 rows a second a push takes 0.8 s to fill" in plan.notes[0]
+    assert not planned(left_rate=[1e6, 1e5], latency="100ms").notes

@@ -150,6 +150,10 @@ def plan_join(
         limits.append(Limit(what, factor, busiest.left_rate * factor, busiest.right_rate * factor))
     limits.sort(key=lambda limit: limit.factor)
     backlog = _backlog(workload, chosen.setting, costs)
+    calm = min((load.rate for load in workload.loads() if load.rate), default=math.inf)
+    fills = chosen.setting.batch / calm if isinstance(chosen.setting, Embedded) else 0.0
+    if not workload.steady and fills > max(targets.latency, chosen.worst.latency.p99):
+        notes.append(f"at {calm:,.3g} rows a second a push takes {fills:.3g} s to fill; push fewer rows then")
     return JoinPlan(
         engine="embedded" if isinstance(chosen.setting, Embedded) else "spark",
         index=getattr(chosen.setting, "index", None),
