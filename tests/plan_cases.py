@@ -32,7 +32,10 @@ class FlatCosts:
         return tuple(name for name, _ in self.fixed)
 
     def arrival(self, index, *, window, matches, batch=1, workers=1, listed=True):  # noqa: ARG002
-        return Total((dict(self.fixed)[index] + self.match * matches) / workers + self.push / batch)
+        return Total((dict(self.fixed).get(index, 0.0) + self.match * matches) / workers + self.push / batch)
+
+    def extrapolates(self, workers):
+        return workers > 64
 
     def memory(self, index, window):  # noqa: ARG002
         return 2 * window * self.tuple_bytes

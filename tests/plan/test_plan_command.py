@@ -68,7 +68,7 @@ def test_a_trace_and_samples(tmp_path):
         ([*BASIC, "--trace", "x.csv"], "give the rates"),
         (["--window", "rows(5)", "--trace", "x.csv", "--right-rate", "1", "--matches", "1"], "both columns"),
         ([*BASIC, "--sample-left", "x.csv"], "give both"),
-        ([*BASIC, "--selectivity", "0.5"], "selectivity and matches given"),
+        ([*BASIC, "--selectivity", "0.5"], "give one of --selectivity"),
         ([*BASIC, "--latency", "soon"], "soon"),
         ([*BASIC, "--costs", "nowhere.json"], "nowhere.json"),
         (["--window", "rows(", "--left-rate", "1", "--matches", "1"], "window is not understood"),

@@ -1,10 +1,9 @@
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import slidejoin as sj
 from slidejoin import SpecError
-from slidejoin.plan.workload import Workload, broadcast, make_rates, measured_selectivity
+from slidejoin.plan.workload import Workload, broadcast, make_rates
 
 
 def workload(window, left, right, selectivity=0.5, interval=1.0):
@@ -79,27 +78,3 @@ def test_a_steady_side_lasts_as_long_as_the_other():
     assert left.tolist() == [5, 5, 5]
     _, left = broadcast(make_rates("r", [1, 2, 3]), make_rates("l", 5))
     assert left.tolist() == [5, 5, 5]
-
-
-def test_selectivity_of_large_samples_is_close():
-    draw = np.random.default_rng(3)
-    left, right = (pa.table({"x": draw.integers(0, 10_000, 60_000)}) for _ in range(2))
-    share, found = measured_selectivity(left, right, sj.band("x", within=5))
-    assert found >= 1000
-    assert share == pytest.approx(11 / 10_000, rel=0.12)
-
-
-def test_hot_samples_are_cheap():
-    hot = pa.table({"x": np.zeros(2_000_000, np.int32)})
-    assert measured_selectivity(hot, hot, sj.equal("x")) == (1.0, 256 * 256)
-
-
-def test_an_empty_sample_is_refused():
-    with pytest.raises(SpecError, match="right sample has no rows"):
-        measured_selectivity(pa.table({"x": [1]}), pa.table({"x": pa.array([], pa.int64())}), sj.equal("x"))
-
-
-def test_a_sample_is_looked_at_in_all_its_parts():
-    rising = pa.table({"x": np.arange(40_000) // 4})  # the first rows of two such samples are all near
-    share, _ = measured_selectivity(rising, rising, sj.band("x", within=20))
-    assert share == pytest.approx(41 / 10_000, rel=0.15)

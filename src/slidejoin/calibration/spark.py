@@ -1,7 +1,6 @@
 """Measures Spark's part of a join: the micro-batches of the demo, small ones and large ones."""
 
 import io
-import os
 import tempfile
 from pathlib import Path
 
@@ -20,7 +19,7 @@ _SMALL, _LARGE = 1_000, 50_000  # rows of a micro-batch
 
 
 def measure_spark() -> tuple[SparkCosts, float]:
-    """Seconds of an empty micro-batch, of a row, and the spread of the first: on local Spark.
+    """Seconds of an empty micro-batch, of a row in one partition, and the spread of the first.
 
     Raises
     ------
@@ -38,7 +37,7 @@ def _times(rows: int) -> list[float]:
     quiet = Console(file=io.StringIO())
     with tempfile.TemporaryDirectory(prefix="slidejoin-calibrate-") as directory:
         output = Path(directory) / "result"
-        summary = run(Setup(rows=_BATCHES * rows, batches=_BATCHES), quiet, output, os.cpu_count())
+        summary = run(Setup(rows=_BATCHES * rows, batches=_BATCHES), quiet, output, partitions=1)
     if summary.failure:
         raise UsageError(f"the join on Spark gave a wrong result: {summary.failure}")
     return [batch.seconds for batch in summary.batches if batch.rows][_FIRST:]

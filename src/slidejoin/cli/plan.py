@@ -86,11 +86,13 @@ def _chosen(
     batch: int | None, row_bytes: int, costs: Path | None,
 ) -> JoinPlan:  # fmt: skip
     if (left_rate is None) == (trace is None):
-        fail("give the rates: --left-rate (and --right-rate), or --trace")
+        fail("give the rates either by --left-rate (and --right-rate) or by --trace, not both or none")
     if trace is not None and right_rate is not None:
         fail("--right-rate goes with --left-rate; a --trace has both columns")
     if (samples[0] is None) != (samples[1] is None):
         fail("give both --sample-left and --sample-right")
+    if sum(each is not None for each in (selectivity, matches, samples[0])) != 1:
+        fail("give one of --selectivity, --matches, or --sample-left and --sample-right with --on")
     rates: tuple[Any, Any] = (left_rate, right_rate) if trace is None else _trace(trace)
     left, right = samples
     return plan_join(

@@ -2,7 +2,7 @@
 
 Of the settings that hold all targets at the hardest interval, the one with the fewest cores is taken; of
 those the one with the smallest batch, so that rows wait least; of those the cheapest. Where none holds all
-targets, the one that comes closest is.
+targets, the one that misses the fewest is taken, and of those the one that comes closest.
 """
 
 import math
@@ -85,12 +85,17 @@ def _preference(candidate: Candidate) -> tuple[float, ...]:
         return (0, 0, *usual)
     if worst.utilisation >= 1:  # falls behind, which is worse than all else
         return (2, worst.utilisation)
-    # By how much the target is missed that is missed by most, in steps of a fifth.
-    return (1, -round(4 * math.log2(min(candidate.margins.values()))), *usual)
+    # By how many targets are missed, and by how much the one that is missed by most, in steps of a fifth.
+    missed = sum(margin < 1 for margin in candidate.margins.values())
+    return (1, missed, -round(4 * math.log2(min(candidate.margins.values()))), *usual)
 
 
-def breaking_factor(workload: Workload, breaks: Callable[[list[Load]], bool]) -> float:
+def breaking_factor(
+    workload: Workload, breaks: Callable[[list[Load]], bool], precision: float = 1.0001
+) -> float:
     """How many times the rates may grow until something breaks: infinite where it never does.
+
+    Where it is broken already, how many times the rates it would not be, and 0 if at no rate.
 
     Examples
     --------
@@ -113,7 +118,7 @@ def breaking_factor(workload: Workload, breaks: Callable[[list[Load]], bool]) ->
             if high > MOST_GROWTH:
                 return math.inf
         low = high / 2
-    while high / low > 1.0001:
+    while high / low > precision:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if breaks(workload.scaled(middle).hardest()) else (middle, high)
     return low

@@ -42,6 +42,10 @@ class JoinPlan:
         Spark: tasks side by side, and seconds between two micro-batches.
     holds : bool
         Whether all targets are held.
+    missed : tuple of str
+        The targets that are not, for a reader.
+    bearable : float
+        If they are not: how many times the rates some setting would hold all of them, and 0 if at no rate.
     utilisation, capacity : float
         The share of the time that the join works in the hardest interval; rows of both sides a second at
         which it would be 1.
@@ -52,7 +56,7 @@ class JoinPlan:
     limits : tuple of Limit
         What breaks if the rates grow, the first one first.
     matches : float
-        Matches of an arrival in the busiest interval.
+        Matches of an arrival, on average over both sides, where they are most.
     backlog : float
         A trace: the longest time, in seconds, that rows wait because more came before than could be joined.
     notes : tuple of str
@@ -66,6 +70,8 @@ class JoinPlan:
     partitions: int | None
     trigger: float | None
     holds: bool
+    missed: tuple[str, ...]
+    bearable: float
     utilisation: float
     capacity: float
     latency: Latency
@@ -110,18 +116,24 @@ class JoinPlan:
         latency = self.latency
         parts = [("waiting for other sources", latency.ready), ("collecting", latency.collect),
                  ("queueing", latency.queue), ("joining", latency.join)]  # fmt: skip
-        shown = ", ".join(f"{name} {_seconds(part)}" for name, part in parts if part)
+        shown = ", ".join(f"{name} {show_seconds(part)}" for name, part in parts if part)
         lines = [
             ("plan", self._setting()),
-            ("matches", f"{self.matches:.3g} for each row"),
+            ("matches", f"{self.matches:,.0f}" if self.matches >= 100 else f"{self.matches:.3g}"),
             ("busy", f"{self.utilisation:.0%} of the time; it can join {self.capacity:,.0f} rows a second"),
-            ("latency", f"mean {_seconds(latency.mean)}, 99 % within {_seconds(latency.p99)} ({shown})"),
-            ("memory", _bytes(self.memory)),
+            ("latency", f"{self._latency()} ({shown})"),
+            ("memory", show_bytes(self.memory) + " for each partition" * (self.engine == "spark")),
         ]
+        lines[1:1] = [("missed", text) for text in self.missed]
+        if not self.holds:
+            rates = f"at {self.bearable:.2g} times the rates" if self.bearable else "at no rate"
+            lines.insert(1 + len(self.missed), ("would hold", f"{rates}, with another setting perhaps"))
         lines += [("first limit" if number == 0 else "then", _limit(limit))
                   for number, limit in enumerate(self.limits) if math.isfinite(limit.factor)]  # fmt: skip
         if self.backlog > 0:
-            lines.append(("backlog", f"rows wait up to {_seconds(self.backlog)} after peaks of the trace"))
+            lines.append(
+                ("backlog", f"rows wait up to {show_seconds(self.backlog)} after peaks of the trace")
+            )
         if self.alternatives:
             others = ", ".join(f"{name} {capacity:,.0f}" for name, capacity in self.alternatives[:3])
             lines.append(("next best", f"rows a second with the same batch: {others}"))
@@ -129,12 +141,17 @@ class JoinPlan:
         return lines + [("note", note) for note in self.notes]
 
     def _setting(self) -> str:
-        warning = "" if self.holds else "; it MISSES a target, see below"
+        warning = "" if self.holds else "; it MISSES a target"
         if self.engine == "spark":
             return (f"Spark, {self.partitions} partition{'s' * (self.partitions != 1)}, a micro-batch every "
-                    f"{_seconds(self.trigger or 0)}{warning}")  # fmt: skip
+                    f"{show_seconds(self.trigger or 0)}{warning}")  # fmt: skip
         return (f"{self.index}, pushes of {self.batch:,} row{'s' * (self.batch != 1)}, {self.workers} "
                 f"worker{'s' * (self.workers != 1)}{warning}")  # fmt: skip
+
+    def _latency(self) -> str:
+        if not math.isfinite(self.latency.mean):
+            return "grows without bound"
+        return f"mean {show_seconds(self.latency.mean)}, 99 % within {show_seconds(self.latency.p99)}"
 
     def __repr__(self) -> str:
         lines = self.lines()
@@ -142,7 +159,8 @@ class JoinPlan:
         return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 
 
-def _seconds(seconds: float) -> str:
+def show_seconds(seconds: float) -> str:
+    """A time for a reader."""
     if not math.isfinite(seconds):
         return "without bound"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
@@ -151,7 +169,8 @@ def _seconds(seconds: float) -> str:
     raise AssertionError
 
 
-def _bytes(size: float) -> str:
+def show_bytes(size: float) -> str:
+    """A size for a reader."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
@@ -163,7 +182,7 @@ def _limit(limit: Limit) -> str:
     if limit.factor == 0:
         return f"{limit.what}, exceeded already, and at lower rates, too"
     if limit.factor < 1:
-        return f"{limit.what}, exceeded already; it would hold at {limit.factor:.3g} times the rates: {at}"
+        return f"{limit.what}, exceeded already; with this setting it holds at {limit.factor:.3g} times: {at}"
     return f"{limit.what}, at {limit.factor:.3g} times the rates: {at}"
 
 

@@ -15,14 +15,17 @@ from slidejoin.index import parse_index
 from slidejoin.model import Costs, JoinModel
 from slidejoin.model.arguments import as_count, as_number
 from slidejoin.plan.choose import Candidate, Targets, breaking_factor, judge, worst_of
-from slidejoin.plan.join_plan import JoinPlan, Limit
+from slidejoin.plan.join_plan import JoinPlan, Limit, show_bytes, show_seconds
 from slidejoin.plan.predict import Embedded, OnSpark, Prediction, Setting
-from slidejoin.plan.workload import Load, Workload, broadcast, make_rates, measured_selectivity
+from slidejoin.plan.sample import measured_selectivity
+from slidejoin.plan.workload import Load, Workload, broadcast, make_rates
 from slidejoin.predicate import Predicate
 from slidejoin.window import Duration, Interval, Window, parse_duration
 
 BATCHES = tuple(4**power for power in range(10))  # 1 to 262,144 rows
 TRIGGERS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # seconds
+MOST_ROWS = 2**31 - 2**20  # of a side, in one join
+MOST_BUCKET_ROWS = 5 * 10**8  # with the bucket-tree
 ENGINES = ("embedded", "spark", "any")
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
@@ -113,7 +116,7 @@ def plan_join(
     rates = make_rates("left_rate", left_rate)
     other = rates if right_rate is None else make_rates("right_rate", right_rate)
     rates, other = broadcast(rates, other)
-    share, how = _selectivity(window, rates, other, interval, selectivity, matches, sample, on)
+    share, how = _selectivity(window, rates, other, selectivity, matches, sample, on)
     notes += how
     workload = Workload(window, rates, other, share, interval)
     targets = _targets(latency, memory, headroom)
@@ -144,6 +147,14 @@ def plan_join(
 
         return broken
 
+    def nothing_holds(loads: list[Load]) -> bool:
+        growth = max(load.rate for load in loads) / busiest.rate if busiest.rate else 1.0
+        for setting in settings:
+            worst = worst_of([setting.predict(load, costs, row_bytes) for load in loads])
+            if min(targets.margins(_with_ready(worst, ready / growth)).values()) >= 1:
+                return False
+        return True
+
     limits = []
     for what in ("processor", "latency", "memory"):
         factor = breaking_factor(workload, breaks(what))
@@ -154,6 +165,8 @@ def plan_join(
     fills = chosen.setting.batch / calm if isinstance(chosen.setting, Embedded) else 0.0
     if not workload.steady and fills > max(targets.latency, chosen.worst.latency.p99):
         notes.append(f"at {calm:,.3g} rows a second a push takes {fills:.3g} s to fill; push fewer rows then")
+    if isinstance(chosen.setting, Embedded) and costs.extrapolates(chosen.setting.workers):
+        notes.append(f"the speed-up of {chosen.setting.workers} workers was not measured, but extrapolated")
     return JoinPlan(
         engine="embedded" if isinstance(chosen.setting, Embedded) else "spark",
         index=getattr(chosen.setting, "index", None),
@@ -167,7 +180,9 @@ def plan_join(
         latency=chosen.worst.latency,
         memory=chosen.worst.memory,
         limits=tuple(limits),
-        matches=busiest.matches,
+        missed=tuple(_missed(chosen, targets)),
+        bearable=1.0 if chosen.holds else breaking_factor(workload, nothing_holds, 1.05),
+        matches=max(load.matches for load in loads),
         backlog=backlog,
         notes=tuple(notes),
         alternatives=_alternatives(chosen, candidates),
@@ -176,7 +191,7 @@ def plan_join(
 
 
 def _selectivity(
-    window: Window, left: Any, right: Any, interval: float,
+    window: Window, left: Any, right: Any,
     selectivity: float | None, matches: float | None, sample: tuple[Any, Any] | None, on: Predicate | None,
 ) -> tuple[float, list[str]]:  # fmt: skip
     """The share of pairs that match, from what was given, and notes about it."""
@@ -192,7 +207,7 @@ def _selectivity(
         return as_number("selectivity", selectivity, "above 0 and up to 1", above=0.0, most=1.0), []
     if matches is not None:
         matches = as_number("matches", matches, "more than 0", above=0.0)
-        load = max(Workload(window, left, right, 1.0, interval).loads(), key=lambda each: each.matches)
+        (load,) = Workload(window, left.mean(keepdims=True), right.mean(keepdims=True), 1.0).loads()
         if load.matches == 0:
             raise SpecError("the windows are empty, so that nothing can match; give a rate above 0")
         if matches > load.matches:
@@ -202,13 +217,27 @@ def _selectivity(
         return matches / load.matches, []
     assert sample is not None
     assert on is not None
-    share, found = measured_selectivity(*sample, on)
+    share, found, timed = measured_selectivity(*sample, on, window)
     if found == 0:
         raise SpecError("no rows of the samples match; give larger samples, or the selectivity")
-    notes = [f"selectivity {share:.3g}, from {found:,} matches of the samples"]
+    where = "within the window" if timed else "at any distance: the window or the samples have no timestamps"
+    notes = [f"selectivity {share:.3g}, from {found:,} matches of the samples, {where}"]
     if found < 100:
         notes.append(f"{found} matches are few: the selectivity may be wrong by {1 / math.sqrt(found):.0%}")
     return share, notes
+
+
+def _missed(chosen: Candidate, targets: Targets) -> Iterator[str]:
+    """The targets that a plan does not hold, for a reader."""
+    worst = chosen.worst
+    if chosen.margins["processor"] < 1:
+        bears = 1 / worst.utilisation
+        yield f"headroom: it bears {bears:.3g} times the load, {targets.headroom:g} times are wanted"
+    if chosen.margins["latency"] < 1:
+        took, wanted = show_seconds(worst.latency.p99), show_seconds(targets.latency)
+        yield f"latency: one row in a hundred takes longer than {took}, {wanted} are wanted"
+    if chosen.margins["memory"] < 1:
+        yield f"memory: {show_bytes(worst.memory)}, {show_bytes(targets.memory)} are allowed"
 
 
 def _origin(costs: Costs) -> str:
@@ -236,6 +265,8 @@ def parse_bytes(given: int | float | str) -> float:
     536870912.0
     """
     text = str(given).strip()
+    if isinstance(given, str) and text.replace("_", "").replace(".", "").isdecimal():
+        raise SpecError(f"memory {given!r} has no unit; write '2GB' or '512MiB'")
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     unit = text[len(digits) :].strip().upper()
     try:
@@ -265,7 +296,15 @@ def _settings(
             raise SpecError(f"index={index!r}; costs are known without parameters: give index={name!r}")
         if name is not None and name != "auto" and name not in costs.indexes:
             raise SpecError(f"there are no costs of {name}; they exist for {', '.join(costs.indexes)}")
+        stored = max(max(load.stored) for load in workload.hardest())
+        if stored > MOST_ROWS:
+            raise SpecError(
+                f"{workload.window!r} holds {stored:,.0f} rows of a side at these rates; a join holds "
+                f"{MOST_ROWS:,} at most: choose a shorter window, or engine='spark'"
+            )
         indexes = costs.indexes if name in (None, "auto") else (name,)
+        if stored > MOST_BUCKET_ROWS and name != "bucket-tree":
+            indexes = tuple(each for each in indexes if each != "bucket-tree")
         for each in indexes:
             for size in BATCHES if batch is None else (as_count("batch", batch),):
                 for threads in counts if workers is None else (as_count("workers", workers),):

@@ -134,9 +134,13 @@ class OnSpark:
         spark = costs.spark
         assert spark is not None  # else there is no such setting
         rows = load.rate * self.trigger
-        took = spark.floor + rows * spark.row / self.partitions
-        capacity = max(1 - spark.floor / self.trigger, 0.0) * self.partitions / spark.row
         left, right = load.stored
+        part = (left / self.partitions, right / self.partitions)
+        batch = max(rows / self.partitions, 1.0)
+        joined = costs.arrival("sorted-run", window=part, matches=load.matches, batch=batch).total
+        row = spark.row + joined + costs.window_row
+        took = spark.floor + rows * row / self.partitions
+        capacity = max(1 - spark.floor / self.trigger, 0.0) * self.partitions / row
         memory = row_bytes * (left + right) / self.partitions + rows * row_bytes / self.partitions
         behind = took >= self.trigger
         latency = Latency(0.0, self.trigger / 2, float("inf") if behind else 0.0, took)

@@ -4,9 +4,7 @@ Rates are steady, or a trace with one value for each interval. The number of tup
 follows from them (equations 2 and 3 of "Performance Modeling of Stream Joins", Gulisano et al.).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +13,6 @@ from slidejoin.errors import SpecError
 from slidejoin.model.arguments import as_floats
 from slidejoin.model.rational import MOST_RATE, Floats
 from slidejoin.model.windows import check_window, window_tuples
-from slidejoin.predicate import Predicate
-from slidejoin.source import to_table
-from slidejoin.table_join import join
 from slidejoin.window import Interval, Rows, Window
 
 
@@ -116,9 +111,18 @@ class Workload:
         return [Load(*map(float, values)) for values in zip(*columns, strict=True)]
 
     def hardest(self) -> list[Load]:
-        """The loads that may be the first to be too much: by rate, by windows, and by both together."""
+        """The loads that may be the first to be too much: by rate, by windows, and by both together.
+
+        And the lowest rate, at which batches take longest to fill. The quietest intervals are left out, as
+        far as they have one row in a hundred.
+        """
         loads = self.loads()
+        by_rate = sorted(loads, key=lambda load: load.rate)
+        rows = np.cumsum([load.rate for load in by_rate])
+        quietest = int(np.searchsorted(rows, 0.01 * rows[-1], side="right")) if rows[-1] else 0
+        loads = [load for load in loads if load.rate >= by_rate[quietest].rate]
         hardest = [
+            by_rate[quietest],
             max(loads, key=lambda load: load.rate),
             max(loads, key=lambda load: load.left + load.right),
             max(loads, key=lambda load: load.rate * (1 + load.matches)),
@@ -166,33 +170,3 @@ def broadcast(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     elif len(right) == 1:
         right = np.repeat(right, len(left))
     return left, right
-
-
-def measured_selectivity(left: Any, right: Any, on: Predicate, wanted: int = 1000) -> tuple[float, int]:
-    """The share of pairs of two samples that match, and how many matches it was found by.
-
-    Ever larger parts of the samples are joined until there are ``wanted`` matches, so that a sample with hot
-    keys costs no more than one without.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> import slidejoin as sj
-    >>> even = pa.table({"x": list(range(0, 100, 2))})
-    >>> measured_selectivity(even, even, sj.band("x", within=2))
-    (0.0592, 148)
-    """
-    tables = [to_table(left, "the left sample"), to_table(right, "the right sample")]
-    for name, table in zip(("left", "right"), tables, strict=True):
-        if table.num_rows == 0:
-            raise SpecError(f"the {name} sample has no rows")
-    generator = np.random.default_rng(0)
-    shuffled = [table.take(generator.permutation(table.num_rows)) for table in tables]
-    size = 256
-    while True:
-        parts: Sequence[Any] = [table.slice(0, size) for table in shuffled]
-        matches = join(parts[0], parts[1], on).num_rows
-        pairs = parts[0].num_rows * parts[1].num_rows
-        if matches >= wanted or size >= max(table.num_rows for table in tables):
-            return matches / pairs, matches
-        size *= 4
