@@ -51,7 +51,9 @@ class Trace {
             for (std::size_t i = 0; i < log->taken.size(); ++i)
                 chunks.emplace_back(log->taken[i], log->written[i]);
         }
-        if (chunks.size() < 2) throw std::runtime_error("fewer than two chunks; expected a larger --push");
+        if (chunks.size() < 2)
+            throw std::runtime_error(
+                "fewer than two chunks; expected --strategy shared-index and a larger --push");
         std::sort(chunks.begin(), chunks.end());
         std::vector<double> latency;
         double longest = 0;

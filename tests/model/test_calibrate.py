@@ -104,7 +104,8 @@ def test_the_command_refuses_in_one_line(tmp_path):
 
 
 def test_sparks_floor_and_row_are_those_of_its_batches(monkeypatch):
-    def run(setup, _console, _output, _partitions):
+    def run(setup, _console, _output, partitions):
+        assert partitions == 1  # a row's seconds are those of one partition
         rows = setup.rows // setup.batches
         times = [9.0, 5.0, *[0.2 + 2e-6 * rows] * (setup.batches - 2)]  # the first ones start the workers
         batches = [SimpleNamespace(rows=rows, seconds=time) for time in times]
