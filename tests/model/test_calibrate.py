@@ -116,6 +116,7 @@ def test_sparks_floor_and_row_are_those_of_its_batches(monkeypatch):
     assert costs.floor == pytest.approx(0.2)
     assert costs.row == pytest.approx(2e-6)
     assert spread == pytest.approx(0, abs=1e-9)
-    monkeypatch.setattr(spark, "run", lambda *_: SimpleNamespace(failure="a pair is missing", batches=[]))
+    wrong = SimpleNamespace(failure="a pair is missing", batches=[])
+    monkeypatch.setattr(spark, "run", lambda *_, **__: wrong)
     with pytest.raises(UsageError, match="a pair is missing"):
         spark.measure_spark()
