@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from time import perf_counter
 
 from benchmarks import machine, model_indexed, model_nested, model_plan
-from benchmarks.report import Report
+from benchmarks.measure import MIN_ROUNDS
+from benchmarks.report import Report, Result, Target, measured
 from slidejoin.calibration import calibrate
 from slidejoin.cores import usable_cores
+from slidejoin.model import JoinModel
+from slidejoin.model.rates import trace
+from slidejoin.window import within
 
 Say = Callable[[str], None]
 
@@ -36,4 +41,28 @@ def run(quick: bool, say: Say) -> Report:
     indexed, boxes = model_indexed.measure(sizes.indexed, costs, say)
     results += indexed
     results += model_plan.lines(sizes.plan, costs, usable_cores(), say)
+    results.append(model_time())
     return Report("model", quick, machine.finished(where), asdict(sizes), results, {**figures, **boxes})
+
+
+def model_time() -> Result:
+    """How long the model itself takes: the paper's five parts of five minutes, 3 and 2 streams, 3 units."""
+    left, right = trace("ABCDE", 300)
+    samples = []
+    for _ in range(MIN_ROUNDS):
+        model = JoinModel(
+            within("60s"),
+            alpha=1e-9,
+            beta=4e-8,
+            selectivity=0.01,
+            deterministic=True,
+            left_streams=3,
+            right_streams=2,
+            units=3,
+        )
+        began = perf_counter()
+        model.run(left, right)
+        samples.append(perf_counter() - began)
+    return measured(
+        f"JoinModel.run, {len(left):,} intervals, 3+2 streams, 3 units", samples, "s", Target("<", 1)
+    )
