@@ -136,11 +136,14 @@ def plan_join(
         candidates[0],
     )
 
+    def predicted(setting: Setting, loads: list[Load]) -> Prediction:
+        growth = max(load.rate for load in loads) / busiest.rate if busiest.rate else 1.0
+        worst = worst_of([setting.predict(load, costs, row_bytes) for load in loads])
+        return _with_ready(worst, ready / growth)  # sources that deliver more often wait less
+
     def breaks(what: str) -> Any:
         def broken(loads: list[Load]) -> bool:
-            growth = max(load.rate for load in loads) / busiest.rate if busiest.rate else 1.0
-            worst = worst_of([chosen.setting.predict(load, costs, row_bytes) for load in loads])
-            worst = _with_ready(worst, ready / growth)  # sources that deliver more often wait less
+            worst = predicted(chosen.setting, loads)
             if what == "processor":
                 return worst.utilisation >= 1
             return targets.margins(worst)[what] < 1
@@ -148,12 +151,7 @@ def plan_join(
         return broken
 
     def nothing_holds(loads: list[Load]) -> bool:
-        growth = max(load.rate for load in loads) / busiest.rate if busiest.rate else 1.0
-        for setting in settings:
-            worst = worst_of([setting.predict(load, costs, row_bytes) for load in loads])
-            if min(targets.margins(_with_ready(worst, ready / growth)).values()) >= 1:
-                return False
-        return True
+        return not any(min(targets.margins(predicted(setting, loads)).values()) >= 1 for setting in settings)
 
     limits = []
     for what in ("processor", "latency", "memory"):
