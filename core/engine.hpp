@@ -34,6 +34,8 @@ struct WindowSpec {
     std::int64_t after = 0;
     bool moves = true;  // event: whether rows move the watermark, to their time - lateness
     std::uint64_t lateness = 0;
+    std::uint64_t most[2] = {0,
+                             0};  // tuples of each side that are kept; the oldest are dropped; 0: any number
 };
 
 // One end of a range: none, the key plus an offset in the key's own type (of floats also without the sum
@@ -207,6 +209,7 @@ struct SideState {
     std::int64_t latest = INT64_MIN;  // time windows
     Instant progress = kNever;        // event windows
     bool idle = false;
+    std::uint64_t dropped = 0;  // before their time, since there were too many
 };
 
 struct JoinState {
@@ -226,6 +229,7 @@ struct Stats {
     std::uint64_t rows[2];
     std::uint64_t nulls[2];
     std::uint64_t late[2];
+    std::uint64_t dropped[2];
     std::uint64_t stored[2];
     std::uint64_t first[2];  // positions before this one are forgotten
     std::uint64_t next[2];   // the next tuple's position
@@ -234,6 +238,19 @@ struct Stats {
     std::int64_t latest;  // time windows: the last timestamp
     bool has_watermark;
     std::int64_t watermark;
+};
+
+// How far a push in portions has come.
+struct Portion {
+    std::size_t taken;  // tuples of the batch that were joined; the others were not looked at
+    bool more;          // whether matches of theirs are still to be listed
+};
+
+// What a batch would do.
+struct Rehearsed {
+    std::uint64_t held[2];  // the most tuples of each side that are kept at one time
+    std::uint64_t fanout;   // the most matches of a tuple
+    std::size_t row;        // the first tuple that has so many
 };
 
 // Thrown before anything has changed: the batch breaks a rule.
@@ -273,6 +290,16 @@ class Engine {
     virtual ~Engine() = default;
     // Joins the batch and appends its matches to `pairs`; with nullptr they are only counted.
     virtual std::uint64_t push(const Batch& batch, Pairs* pairs) = 0;
+    // The same for the first tuples of the batch, until `limit` matches are listed or a few more. Where one
+    // group of tuples has too many, list_more() lists the rest of them; until it has, no other call may
+    // change the join. A join whose workers have indexes of their own takes the whole batch.
+    virtual Portion push_some(const Batch& batch, Pairs& pairs, std::size_t limit) = 0;
+    // Goes on listing; returns whether there are more matches.
+    virtual bool list_more(Pairs& pairs, std::size_t limit) = 0;
+    // What the batch would do; changes nothing. If not `exact`, the tuples that leave meanwhile count, too,
+    // which costs a probe for each tuple; else the windows are copied. Partners in the same batch are
+    // candidates of the index. `enough` matches of one tuple end the count.
+    virtual Rehearsed rehearse(const Batch& batch, bool exact, std::uint64_t enough) = 0;
     // The same, with matches as parts of runs where the index has them.
     virtual std::uint64_t ranges(const Batch& batch, RangeResult& result) = 0;
     // Rows of the last batch that came too late, by their number in it. Event windows only.

@@ -181,6 +181,16 @@ class Pool {
 template <class T>
 class Ring {
   public:
+    Ring() = default;
+    Ring(Ring&&) = default;
+    Ring& operator=(Ring&&) = default;
+    Ring(const Ring& from) {
+        if (from.size_) {
+            size_ = from.size_;
+            copy(from, from.data_.capacity());
+        }
+    }
+
     std::size_t size() const { return size_; }
     const T& operator[](std::size_t i) const { return data_[slot(i)]; }
 
@@ -210,10 +220,13 @@ class Ring {
 
     std::size_t slot(std::size_t i) const { return (head_ + i) & mask_; }
 
-    void resize(std::size_t capacity) {
+    void resize(std::size_t capacity) { copy(*this, capacity); }
+
+    // The entries of a ring, which may be this one, in memory of this capacity.
+    void copy(const Ring& from, std::size_t capacity) {
         Buffer<T> moved(capacity);
-        for (std::size_t i = 0; i < size_; i += run(i))
-            std::memcpy(moved.data() + i, &(*this)[i], run(i) * sizeof(T));
+        for (std::size_t i = 0; i < from.size_; i += from.run(i))
+            std::memcpy(moved.data() + i, &from[i], from.run(i) * sizeof(T));
         data_ = std::move(moved);
         head_ = 0;
         mask_ = data_.capacity() - 1;

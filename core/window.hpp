@@ -52,6 +52,13 @@ class Window {
     explicit Window(const JoinSpec& spec)
         : spec_(spec.window), self_join_(spec.self_join), watermark_(spec.window, spec.self_join) {
         for (int i = 0; i < 2; ++i) streams_[i].told = spec.finals[i];
+        if (spec_.kind == WindowKind::rows) {
+            std::uint64_t* const kept[2] = {&spec_.left, &spec_.right};
+            for (int i = 0; i < 2; ++i) {
+                streams_[i].drops = spec_.most[i] && spec_.most[i] < *kept[i];
+                if (streams_[i].drops) *kept[i] = spec_.most[i];
+            }
+        }
     }
 
     // Event windows: whether a tuple of this time is late. A late tuple is counted, and not admitted.
@@ -85,9 +92,17 @@ class Window {
             if (own.next > kept(side)) leave(own, side, own.next - kept(side));
         } else if (spec_.kind == WindowKind::time) {
             if (spec_.self_purge) expire(own, side);
+            if (const std::uint64_t most = spec_.most[static_cast<int>(side)];
+                most && own.next - own.first > most) {
+                own.times.drop(1);
+                ++own.dropped;
+                leave(own, side, own.first + 1);
+            }
         } else {
             if (manner.timed) watermark_.see(side, time);
             forget_dead();
+            if (const std::uint64_t most = spec_.most[static_cast<int>(side)]; most && own.living() > most)
+                drop_oldest(own, side);
         }
         return place;
     }
@@ -115,7 +130,9 @@ class Window {
 
     void advance_rows(const std::uint64_t (&next)[2]) {
         for (int i = 0; i < 2; ++i) {
-            streams_[i].first = first_row(i, next[i]);
+            const std::uint64_t first = first_row(i, next[i]);
+            if (streams_[i].drops) streams_[i].dropped += first - streams_[i].first;
+            streams_[i].first = first;
             streams_[i].admitted += next[i] - streams_[i].next;
             streams_[i].next = next[i];
         }
@@ -146,12 +163,18 @@ class Window {
     std::uint64_t admitted(Side side) const { return stream(side).admitted; }
     std::uint64_t nulls(Side side) const { return stream(side).nulls; }
     std::uint64_t late(Side side) const { return stream(side).late; }
+    std::uint64_t dropped(Side side) const { return stream(side).dropped; }
+    // Tuples that count against a limit: in event windows those that may match, else all that are kept.
+    std::uint64_t held(Side side) const {
+        const Stream& s = stream(side);
+        return spec_.kind == WindowKind::event ? s.living() : s.next - s.first;
+    }
     const Watermark& watermark() const { return watermark_; }
 
     // Tuples of `side` that may still match.
     std::uint64_t stored(Side side) {
         Stream& s = stream(side);
-        if (spec_.kind == WindowKind::event) return s.live.size();
+        if (spec_.kind == WindowKind::event) return s.living();
         s.forget_unseen();
         return s.next - s.first - (s.unseen.size() - s.unseen_gone);
     }
@@ -160,7 +183,7 @@ class Window {
     // positions behind it. When most positions are held by expired tuples, the live ones get new positions.
     bool wasteful(Side side) const {
         const Stream& s = stream(side);
-        return spec_.kind == WindowKind::event && s.next - s.first > 2 * s.live.size() + kWaste;
+        return spec_.kind == WindowKind::event && s.next - s.first > 2 * s.living() + kWaste;
     }
 
     // Gives the live tuples new positions, from `next` on; returns their old ones in order.
@@ -169,6 +192,7 @@ class Window {
         std::vector<std::uint64_t> living;
         const std::size_t held = s.times.size();
         s.live.clear();
+        s.gone = 0;
         for (std::size_t i = 0; i < held; ++i) {
             if (!lives(s, side, i)) continue;
             const std::int64_t time = s.times[i];
@@ -196,7 +220,8 @@ class Window {
                                                    s.late,
                                                    s.latest,
                                                    watermark_.progress(side),
-                                                   watermark_.idle(side)};
+                                                   watermark_.idle(side),
+                                                   s.dropped};
         }
         state.latest = latest_;
         state.watermark = watermark_.at();
@@ -226,6 +251,7 @@ class Window {
             s.nulls = from.nulls;
             s.late = from.late;
             s.latest = from.latest;
+            s.dropped = from.dropped;
         }
     }
 
@@ -277,11 +303,14 @@ class Window {
         std::uint64_t admitted = 0;
         std::uint64_t nulls = 0;
         std::uint64_t late = 0;
+        std::uint64_t dropped = 0;
+        bool drops = false;        // windows of rows: whether those that leave are dropped before their time
         bool told = false;         // whether its final tuples are reported
         Ring<std::int64_t> times;  // of positions [first, next), time and event windows only
         Ring<bool> hidden;         // of the same, event windows only: whether no arrival may meet it
         std::int64_t latest = std::numeric_limits<std::int64_t>::min();
-        std::vector<Live> live;             // event windows: tuples that may match, the earliest on top
+        std::vector<Live> live;             // event windows: tuples that may match, the earliest on top, and
+        std::size_t gone = 0;               // so many that were dropped, whose positions are before `first`
         std::vector<std::uint64_t> unseen;  // other windows: positions that no arrival may meet; those before
         std::size_t unseen_gone = 0;        // this one have left
 
@@ -291,6 +320,15 @@ class Window {
         }
 
         std::int64_t latest_or(std::int64_t of_both, bool own) const { return own ? latest : of_both; }
+
+        std::size_t living() const { return live.size() - gone; }
+
+        // Takes out a tuple that left the heap. Returns whether it was still there to match.
+        bool take_out(const Live& left) {
+            if (left.position >= first) return true;
+            --gone;
+            return false;
+        }
 
         void add_live(std::int64_t time) {
             live.push_back({time, next});
@@ -335,7 +373,32 @@ class Window {
     void leave(Stream& s, Side side, std::uint64_t first) {
         for (std::uint64_t position = s.first; s.told && position < first; ++position)
             tell(s, side, position);
+        if (s.drops) s.dropped += first - s.first;
         s.first = first;
+    }
+
+    // Event windows: drops the tuple that came first of those that may match.
+    void drop_oldest(Stream& s, Side side) {
+        tell(s, side, s.first);  // forget_dead() has left a living one in front
+        ++s.gone;
+        ++s.dropped;
+        s.times.drop(1);
+        s.hidden.drop(1);
+        ++s.first;
+        drop_dead(s, side);
+        if (s.gone * 2 <= s.live.size()) return;
+        std::erase_if(s.live, [&](const Live& each) { return each.position < s.first; });
+        std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
+        s.gone = 0;
+    }
+
+    // Event windows: frees the positions before the first tuple that may match.
+    void drop_dead(Stream& s, Side side) {
+        std::size_t gone = 0;
+        while (gone < s.times.size() && !lives(s, side, gone)) ++gone;
+        s.times.drop(gone);
+        s.hidden.drop(gone);
+        s.first += gone;
     }
 
     // Time windows: expires tuples more than the duration before the latest timestamp.
@@ -371,22 +434,19 @@ class Window {
                 forget_many(s, side);
                 break;
             }
-            tell(s, side, s.live.front().position);
+            if (s.take_out(s.live.front())) tell(s, side, s.live.front().position);
             std::pop_heap(s.live.begin(), s.live.end(), std::greater<>());
             s.live.pop_back();
         }
-        std::size_t gone = 0;
-        while (gone < s.times.size() && !lives(s, side, gone)) ++gone;
-        s.times.drop(gone);
-        s.hidden.drop(gone);
-        s.first += gone;
+        drop_dead(s, side);
     }
 
     // Expires many tuples at once: one pass over all instead of a descent of the heap for each.
     void forget_many(Stream& s, Side side) {
         const auto living = std::partition(s.live.begin(), s.live.end(),
                                            [&](const Live& each) { return dead(each.time, side); });
-        for (auto each = s.live.begin(); each != living; ++each) tell(s, side, each->position);
+        for (auto each = s.live.begin(); each != living; ++each)
+            if (s.take_out(*each)) tell(s, side, each->position);
         s.live.erase(s.live.begin(), living);
         std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
     }
@@ -408,6 +468,7 @@ inline Stats stats_of(Window& window) {
         stats.next[i] = window.next(side);
         stats.nulls[i] = window.nulls(side);
         stats.late[i] = window.late(side);
+        stats.dropped[i] = window.dropped(side);
         stats.stored[i] = window.stored(side);
         stats.first[i] = window.first(side);
     }

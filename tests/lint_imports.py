@@ -13,8 +13,8 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
     {"atomic_file", "cores", "errors", "log", "stats", "_core", "reference"},
-    {"isa", "join_type", "window"},
-    {"index"},
+    {"isa", "join_type", "sizes", "window"},
+    {"index", "limits"},
     {"model"},
     {"native", "predicate"},
     {"spec"},
@@ -22,10 +22,11 @@ LAYERS = [
     {"numeric", "order", "indexed", "result"},
     {"bound_join", "explain", "sorted_runs", "table_join"},
     {"progress"},
+    {"capacity"},
     {"live"},
     {"physical_streams"},
     {"snapshot"},
-    {"saved_join"},
+    {"chunks", "saved_join"},
     {"window_join"},
     {"__init__"},
     {"testing", "demo", "plan", "run", "spark"},

@@ -28,7 +28,8 @@ class NativeJoin {
                const std::vector<std::tuple<std::string, double>>& options, std::uint32_t workers,
                const std::string& strategy, std::uint32_t task_size, bool blocking_merge,
                std::uint32_t subwindows, std::uint32_t batch, std::uint64_t batch_us,
-               const std::shared_ptr<Crew>& crew, const std::vector<Limits>& limits)
+               const std::shared_ptr<Crew>& crew, const std::vector<Limits>& limits,
+               std::tuple<std::uint64_t, std::uint64_t> most)
         : timed_(window != "rows"), self_join_(self_join), hashed_(hashed), outcome_owner_(outcome) {
         JoinSpec spec = spec_of(on, equalities, banded, keys_);
         if (!outcome.is_none()) outcome_ = &nb::cast<NativeOutcome*>(outcome)->outcome();
@@ -51,6 +52,7 @@ class NativeJoin {
         spec.window.after = after;
         spec.window.moves = lateness.has_value();
         spec.window.lateness = lateness.value_or(0);
+        std::tie(spec.window.most[0], spec.window.most[1]) = most;
         spec.self_join = self_join;
         spec.sorted = sorted;
         spec.group = group;
@@ -108,30 +110,56 @@ class NativeJoin {
             array(result->positions), runs, copied(result->gone));
     }
 
-    // Joins a batch with one (values, nulls or None) for each conjunct. Where keys are hashes and some met,
-    // the record has candidates, and resolve() must follow.
+    // Joins a batch with one (values, nulls or None) for each conjunct: its first rows, until there are about
+    // `limit` matches. Where keys are hashes and some met, the record has candidates, and resolve() must
+    // follow.
     void push_rows(const nb::handle& sides, const nb::list& keys, const nb::handle& times,
-                   const nb::handle& null_times, bool store) {
-        Arrays arrays = Arrays::of(keys_, keys);
-        if (!self_join_) arrays.set_sides(sides);
-        if (timed_) arrays.set_times(times, null_times);
-        arrays.set_store(store);
+                   const nb::handle& null_times, bool store, std::size_t limit) {
+        Arrays arrays = rows(sides, keys, times, null_times, store);
         const Batch& batch = arrays.batch();
+        require_listed();
         recorded([&](Pairs& pairs) {
             std::uint64_t next[2];
             for (int side = 0; side < 2; ++side) next[side] = engine_->state().sides[side].next;
-            engine_->push(batch, &pairs);
-            if (!inner()) extend(batch, next);
+            Batch taken = batch;
+            portion_ = engine_->push_some(batch, pairs, limit);
+            taken.size = portion_.taken;
+            if (!inner()) extend(taken, next);
         });
+    }
+
+    // Goes on with the matches of the last push, where its record says that there are more.
+    void list_more(std::size_t limit) {
+        if (!portion_.more) throw nb::value_error("there are no more matches");
+        recorded([&](Pairs& pairs) { portion_.more = engine_->list_more(pairs, limit); });
+    }
+
+    // What a batch would do: the most rows of each side that are kept at one time, the most matches of a row,
+    // and its number.
+    nb::tuple rehearse(const nb::handle& sides, const nb::list& keys, const nb::handle& times,
+                       const nb::handle& null_times, bool store, bool exact,
+                       std::optional<std::uint64_t> enough) {
+        Arrays arrays = rows(sides, keys, times, null_times, store);
+        const Batch& batch = arrays.batch();
+        require_listed();
+        const Turn turn(*this);
+        Rehearsed result{};
+        translated([&] {
+            nb::gil_scoped_release released;
+            result = engine_->rehearse(batch, exact, enough.value_or(UINT64_MAX));
+        });
+        return nb::make_tuple(result.held[0], result.held[1], result.fanout, result.row);
     }
 
     void advance(std::int64_t to, int side) {
         if (side != 2) checked(side);
+        require_listed();
         recorded([&](Pairs&) { engine_->advance(to, side); });
     }
 
     void idle(int side) {
         checked(side);
+        require_listed();
         recorded([&](Pairs&) { engine_->idle(side); });
     }
 
@@ -152,7 +180,8 @@ class NativeJoin {
     // What the last call did, all that the rows of both sides need to follow it: the positions of the
     // matches, -1 for no partner; the numbers of late rows, or None; whether the matches are candidates,
     // whose values resolve() wants compared; for each side the positions [first, next) that are stored, and
-    // the old positions of the tuples that were given new ones, or None.
+    // the old positions of the tuples that were given new ones, or None; how many rows of the batch were
+    // taken; whether list_more() has more matches of theirs, which need all rows that were stored before.
     //
     // It is made when it is first asked for, so that it outlives an interrupt that keeps it from the caller,
     // and can be asked for again where memory ran out.
@@ -164,10 +193,10 @@ class NativeJoin {
             for (int i = 0; i < 2; ++i)
                 sides[i] = nb::make_tuple(state.sides[i].first, state.sides[i].next,
                                           numbers(engine_->renumbered(i)));
-            record_ =
-                nb::make_tuple(positions(pairs.left(), pairs.size(), pairs_.owner),
-                               positions(pairs.right(), pairs.size(), pairs_.owner), numbers(engine_->late()),
-                               candidates_, nb::make_tuple(sides[0], sides[1]));
+            record_ = nb::make_tuple(positions(pairs.left(), pairs.size(), pairs_.owner),
+                                     positions(pairs.right(), pairs.size(), pairs_.owner),
+                                     numbers(engine_->late()), candidates_,
+                                     nb::make_tuple(sides[0], sides[1]), portion_.taken, portion_.more);
         }
         return record_;
     }
@@ -194,6 +223,7 @@ class NativeJoin {
             part["latest"] = instant(side.latest == INT64_MIN ? kNever : side.latest);
             part["progress"] = instant(side.progress);
             part["idle"] = side.idle;
+            part["dropped"] = side.dropped;
             result[names[i]] = part;
         }
         result["latest"] = instant(state.latest == INT64_MIN ? kNever : state.latest);
@@ -228,6 +258,7 @@ class NativeJoin {
             side.latest = timestamp(part["latest"]);
             side.progress = instant_of(part["progress"]);
             side.idle = nb::cast<bool>(part["idle"]);
+            side.dropped = nb::cast<std::uint64_t>(part["dropped"]);
             const auto& [keys, times, null_times, flags] = *held[i];
             arrays[i].emplace(Arrays::of(keys_, keys));
             if (timed_) arrays[i]->set_times(times, null_times);
@@ -273,6 +304,8 @@ class NativeJoin {
         result["matches"] = stats.matches - rejected_;
         result["late_left"] = stats.late[0];
         result["late_right"] = stats.late[1];
+        result["dropped_left"] = stats.dropped[0];
+        result["dropped_right"] = stats.dropped[1];
         result["null_left"] = stats.nulls[0];
         result["null_right"] = stats.nulls[1];
         result["stored_left"] = stats.stored[0];
@@ -318,6 +351,20 @@ class NativeJoin {
         if (timed_) arrays.set_times(times, null_times);
         else if (!times.is_none()) throw nb::type_error("times for a window of rows");
         return arrays;
+    }
+
+    // The arrays of a join with any number of conjuncts.
+    Arrays rows(const nb::handle& sides, const nb::list& keys, const nb::handle& times,
+                const nb::handle& null_times, bool store) const {
+        Arrays arrays = Arrays::of(keys_, keys);
+        if (!self_join_) arrays.set_sides(sides);
+        if (timed_) arrays.set_times(times, null_times);
+        arrays.set_store(store);
+        return arrays;
+    }
+
+    void require_listed() const {
+        if (portion_.more) raise("StateError", "matches of the last call were not listed");
     }
 
     static int checked(int side) {
@@ -417,6 +464,7 @@ class NativeJoin {
             return;
         }
         outcome_->write(found, wanted, engine_->finals(), out);
+        if (portion_.more) return;
         const JoinState state = engine_->state();
         for (int i = 0; i < 2; ++i)
             outcome_->follow(i, state.sides[i].first, state.sides[i].next, engine_->renumbered(i));
@@ -441,9 +489,10 @@ class NativeJoin {
     std::unique_ptr<Engine> engine_;
     nb::object outcome_owner_;
     Outcome* outcome_ = nullptr;
-    Owned pairs_;              // of the last call: its matches, or candidates for them
-    bool candidates_ = false;  // they are candidates
-    nb::object record_;        // once it was asked for
+    Owned pairs_;                // of the last call: its matches, or candidates for them
+    bool candidates_ = false;    // they are candidates
+    Portion portion_{0, false};  // of the last push
+    nb::object record_;          // once it was asked for
     std::uint64_t calls_ = 0;
     std::uint64_t rejected_ = 0;  // candidates that were not matches
     bool lost_ = false;

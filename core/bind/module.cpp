@@ -173,7 +173,8 @@ NB_MODULE(_core, m) {
                       std::uint32_t, const std::string&, nb::object, bool,
                       const std::vector<std::tuple<std::string, double>>&, std::uint32_t, const std::string&,
                       std::uint32_t, bool, std::uint32_t, std::uint32_t, std::uint64_t,
-                      const std::shared_ptr<Crew>&, const std::vector<Limits>&>(),
+                      const std::shared_ptr<Crew>&, const std::vector<Limits>&,
+                      std::tuple<std::uint64_t, std::uint64_t>>(),
              nb::kw_only(), "on"_a, "index"_a, "window"_a, "left"_a = 0, "right"_a = 0, "duration"_a = 0,
              "self_purge"_a = false, "before"_a = 0, "after"_a = 0, "lateness"_a.none() = nb::none(),
              "self_join"_a, "sorted"_a = true, "group"_a, "level"_a, "equalities"_a = 0,
@@ -181,7 +182,7 @@ NB_MODULE(_core, m) {
              "options"_a = std::vector<std::tuple<std::string, double>>(), "workers"_a = 1,
              "strategy"_a = "auto", "task_size"_a = 32, "blocking_merge"_a = false, "subwindows"_a = 8,
              "batch"_a = 4096, "batch_us"_a = 0, "crew"_a.none() = nb::none(),
-             "limits"_a = std::vector<Limits>())
+             "limits"_a = std::vector<Limits>(), "most"_a = std::tuple<std::uint64_t, std::uint64_t>(0, 0))
         .def("push", &NativeJoin::push, "sides"_a.none(), "keys"_a, "times"_a.none(),
              "null_times"_a.none() = nb::none(),
              nb::sig("def push(self, sides: object, keys: object, times: object, null_times: object = None) "
@@ -199,16 +200,22 @@ NB_MODULE(_core, m) {
                     "list[tuple[int, numpy.typing.NDArray[typing.Any]]], "
                     "numpy.typing.NDArray[typing.Any]]"))
         .def("push_rows", &NativeJoin::push_rows, "sides"_a.none(), "keys"_a, "times"_a.none(),
-             "null_times"_a.none(), "store"_a = true,
+             "null_times"_a.none(), "store"_a = true, "limit"_a = SIZE_MAX,
              nb::sig("def push_rows(self, sides: object, keys: list[tuple[object, object]], times: object, "
-                     "null_times: object, store: bool = True) -> None"))
+                     "null_times: object, store: bool = True, limit: int = ...) -> None"))
+        .def("list_more", &NativeJoin::list_more, "limit"_a)
+        .def("rehearse", &NativeJoin::rehearse, "sides"_a.none(), "keys"_a, "times"_a.none(),
+             "null_times"_a.none(), "store"_a, "exact"_a, "enough"_a.none(),
+             nb::sig("def rehearse(self, sides: object, keys: list[tuple[object, object]], times: object, "
+                     "null_times: object, store: bool, exact: bool, enough: int | None) "
+                     "-> tuple[int, int, int, int]"))
         .def("resolve", &NativeJoin::resolve, "wanted"_a.none(),
              nb::sig("def resolve(self, wanted: object) -> None"))
         .def_prop_ro(
             "record", &NativeJoin::record,
             nb::sig("def record(self) -> tuple[numpy.typing.NDArray[numpy.int64], "
                     "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64] | None, bool, "
-                    "tuple[tuple[int, int, numpy.typing.NDArray[numpy.int64] | None], ...]]"))
+                    "tuple[tuple[int, int, numpy.typing.NDArray[numpy.int64] | None], ...], int, bool]"))
         .def_prop_ro("calls", &NativeJoin::calls)
         .def_prop_rw("rejected", &NativeJoin::rejected, &NativeJoin::set_rejected)
         .def("state", &NativeJoin::state, nb::sig("def state(self) -> dict[str, typing.Any]"))

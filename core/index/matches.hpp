@@ -56,17 +56,28 @@ struct RunOfPositions {
     std::size_t size;
 };
 
+// Thrown where a list of matches has grown beyond its limit.
+struct TooManyMatches {};
+
 // Matches as positions relative to the first visible one, in the order in which they were reported.
 class FoundPositions {
   public:
+    static constexpr std::size_t kNoLimit = SIZE_MAX / 2;
+
     std::size_t size() const { return size_; }
     void clear() { size_ = 0; }
     std::uint32_t* data() { return found_.data(); }
     std::size_t bytes() const { return found_.bytes(); }
 
+    // From now on the list throws TooManyMatches when it is added to and has more than so many already.
+    void limit(std::size_t most) {
+        limit_ = most;
+        ready_ = 0;
+    }
+
     void free() {
         found_ = {};
-        size_ = 0;
+        size_ = ready_ = 0;
     }
 
     // Adds matches that another list has.
@@ -80,8 +91,24 @@ class FoundPositions {
     void pad(std::size_t slots) { found_.reserve(size_ + slots, size_); }
 
   protected:
+    // Writable room for `count` more matches and a block behind them.
+    std::uint32_t* room_for(std::size_t count) {
+        if (size_ + count + kBlock > ready_) make_ready(size_ + count + kBlock);
+        return found_.data() + size_;
+    }
+
     Buffer<std::uint32_t> found_;
     std::size_t size_ = 0;
+
+  private:
+    void make_ready(std::size_t needed) {
+        if (size_ > limit_) throw TooManyMatches();
+        found_.reserve(needed, size_);
+        ready_ = std::max(needed, std::min(found_.capacity(), limit_));
+    }
+
+    std::size_t limit_ = kNoLimit;
+    std::size_t ready_ = 0;  // slots that can be used without a look at the limit
 };
 
 struct NoTest {
@@ -106,24 +133,24 @@ class TestedList : public FoundPositions {
     }
 
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        std::uint32_t* const out = reserve(count);
+        std::uint32_t* const out = room_for(count);
         add(out, select_positions(positions, count, visible, out));
     }
 
     void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        std::uint32_t* const out = reserve(count);
+        std::uint32_t* const out = room_for(count);
         add(out, select_padded(positions, count, visible, out));
     }
 
     template <class Key>
     void entries(const Key* keys, const std::uint32_t* positions, std::size_t count, Interval<Key> interval,
                  Visible visible) {
-        std::uint32_t* const out = reserve(count);
+        std::uint32_t* const out = room_for(count);
         add(out, select_entries(keys, positions, count, interval, visible, out));
     }
 
     [[gnu::always_inline]] void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
-        std::uint32_t* const out = reserve(64);
+        std::uint32_t* const out = room_for(64);
         add(out, select_among(positions, chosen, visible, out));
     }
 
@@ -136,11 +163,6 @@ class TestedList : public FoundPositions {
     }
 
   private:
-    std::uint32_t* reserve(std::size_t count) {
-        found_.reserve(size_ + count + kBlock, size_);
-        return found_.data() + size_;
-    }
-
     void add(std::uint32_t* found, std::size_t count) { size_ += test_.test(found, count); }
 
     [[no_unique_address]] Test test_;

@@ -45,7 +45,7 @@ class GroupBuffer {
     }
 
     Place* places() { return places_.data(); }  // of each arrival
-    const Task<Key>* tasks() const { return tasks_.data(); }
+    Task<Key>* tasks() { return tasks_.data(); }
     std::size_t task_count() const { return task_count_; }
 
     void add_entry(int side, Key key, std::uint64_t position) {

@@ -23,18 +23,20 @@ class FinalTuples {
         arrivals_.resize(finals.size(), arrival);
     }
 
-    // Reports the tuples that became final; after(arrival) counts the pairs before them.
+    // Reports the tuples that became final, with arrivals before `until`; after(arrival) counts the pairs
+    // before them.
     template <class After>
-    void report(After after) {
+    void report(After after, std::size_t until = SIZE_MAX) {
         end(0);
         std::vector<Window::Final>& finals = window_.finals();
-        for (std::size_t i = 0; i < finals.size(); ++i) {
-            reported_.after.push_back(after(arrivals_[i]));
-            reported_.position.push_back(finals[i].position);
-            reported_.side.push_back(static_cast<std::uint8_t>(finals[i].side));
+        std::size_t count = 0;
+        for (; count < finals.size() && arrivals_[count] < until; ++count) {
+            reported_.after.push_back(after(arrivals_[count]));
+            reported_.position.push_back(finals[count].position);
+            reported_.side.push_back(static_cast<std::uint8_t>(finals[count].side));
         }
-        finals.clear();
-        arrivals_.clear();
+        finals.erase(finals.begin(), finals.begin() + static_cast<std::ptrdiff_t>(count));
+        arrivals_.erase(arrivals_.begin(), arrivals_.begin() + static_cast<std::ptrdiff_t>(count));
     }
 
   private:

@@ -41,7 +41,15 @@ class Lane {
     // Candidates that are tested, or may be found twice, are listed even to be counted.
     bool listed(bool wanted) const { return wanted || !filter.empty() || spec_.self_join; }
 
-    // Calls find(matches) with what takes the matches of the group. Returns their number.
+    // More matches than so many are listed only in portions (portions.hpp).
+    void limit(std::size_t most) {
+        limit_ = most;
+        list_.limit(most);
+        filtered_.limit(most);
+    }
+
+    // Calls find(matches) with what takes the matches of the group. Returns their number, or throws
+    // TooManyMatches.
     template <class Find>
     std::size_t collect(bool listed, Find find) {
         if (!listed) {
@@ -52,6 +60,7 @@ class Lane {
         found().clear();
         if (filter.empty()) find(list_);
         else find(filtered_);
+        if (found().size() / 2 > limit_) throw TooManyMatches();  // what is found last may be long
         return found().size();
     }
 
@@ -97,6 +106,7 @@ class Lane {
 
   private:
     const JoinSpec& spec_;
+    std::size_t limit_ = FoundPositions::kNoLimit;
     ResultWriter writer_;
     MatchList list_;
     FilteredList filtered_;

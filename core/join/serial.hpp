@@ -9,6 +9,8 @@
 #include "chooser.hpp"
 #include "local_join.hpp"
 #include "phased.hpp"
+#include "portions.hpp"
+#include "rehearsal.hpp"
 #include "shared_join.hpp"
 #include "subwindow_workers.hpp"
 #include "validate.hpp"
@@ -42,28 +44,83 @@ class SerialJoin final : public Engine {
         if (!pairs) require_no_finals();
         const bool listed = lane_.listed(pairs);
         if (pairs) pairs->reserve(expected(batch.size));
-        return join(batch, listed, [&](std::size_t start, std::size_t count) {
-            const std::size_t workers = lanes_.prepare(count);
-            if (indexes_->shared() && count > kGroup) return find_shared(batch, start, count, workers, pairs);
-            if (has_locals() && (workers > 1 || local_join_.ahead()))
-                return find_locally(batch, start, count, workers, pairs, nullptr);
-            if (workers > 1) return find_together(batch, start, count, workers, pairs);
-            admission_.admit(batch, start, count, lane_, 0, batch.size);
-            return find(count, pairs);
+        std::uint64_t found = 0;
+        begin(batch);
+        join(batch, listed, found, [&](std::size_t start, std::size_t count) {
+            return find_any(batch, start, count, lanes_.prepare(count), pairs);
         });
+        matches_ += found;
+        end(batch.size, found, listed);
+        return found;
+    }
+
+    Portion push_some(const Batch& batch, Pairs& pairs, std::size_t limit) override {
+        if (has_locals() || indexes_->shared()) {
+            push(batch, &pairs);
+            return {batch.size, false};
+        }
+        limit = std::max(limit, kLeastPortion);
+        pairs.reserve(std::min(expected(batch.size), 2 * limit));
+        begin(batch);
+        some_ = {0, 0};
+        const auto find_some = [&](std::size_t start, std::size_t count) {
+            const std::size_t before = pairs.size();
+            const std::size_t workers = lanes_.prepare(count);
+            const std::size_t slices = workers > 1 ? lanes_.slices(count, workers) : 1;
+            lanes_.reserve(slices);
+            lanes_.limit(std::max(limit - before, kLeastPortion) / slices);
+            try {
+                return find_any(batch, start, count, workers, &pairs);
+            } catch (const TooManyMatches&) {
+                group_count_ = count;
+                portions_.begin(slices, Slice(count, 0, slices).size());
+            }
+            list(pairs, limit);
+            return pairs.size() - before;
+        };
+        some_.taken = join(batch, true, some_.found, find_some, limit / 2, fitting(limit));
+        matches_ += some_.found;
+        if (portions_.open()) return {some_.taken, true};
+        end(some_.taken, some_.found, true);
+        return {some_.taken, false};
+    }
+
+    bool list_more(Pairs& pairs, std::size_t limit) override {
+        if (!portions_.open()) throw std::logic_error("there are no matches to be listed");
+        finals_.clear();
+        const std::size_t before = pairs.size();
+        list(pairs, before + std::max(limit, kLeastPortion));
+        some_.found += pairs.size() - before;
+        matches_ += pairs.size() - before;
+        if (portions_.open()) return true;
+        forget();
+        end(some_.taken, some_.found, true);
+        return false;
     }
 
     std::uint64_t ranges(const Batch& batch, RangeResult& result) override {
         require_no_finals();
-        const std::uint64_t found = join(batch, !filter_.empty(), [&](std::size_t start, std::size_t count) {
+        std::uint64_t found = 0;
+        begin(batch);
+        join(batch, !filter_.empty(), found, [&](std::size_t start, std::size_t count) {
             if (const std::size_t workers = has_locals() ? lanes_.prepare(count) : 1;
                 workers > 1 || local_join_.ahead())
                 return find_locally(batch, start, count, workers, nullptr, &result);
             admission_.admit(batch, start, count, lane_, 0, batch.size);
             return find_ranges(start, count, result);
         });
+        matches_ += found;
+        end(batch.size, found, !filter_.empty());
         handed_.report_dropped(result);
         return found;
+    }
+
+    Rehearsed rehearse(const Batch& batch, bool exact, std::uint64_t enough) override {
+        if (broken_) throw BrokenJoin();
+        validate(batch, spec_, window_);
+        if (has_locals() || indexes_->shared()) throw std::logic_error("these indexes cannot be rehearsed");
+        const auto turn = lanes_.start();
+        return Rehearsal<Key>(spec_, lane_, *indexes_, window_).run(batch, exact, enough);
     }
 
     const std::vector<std::uint32_t>& late() const override { return admission_.late(); }
@@ -116,7 +173,7 @@ class SerialJoin final : public Engine {
         stats.matches = matches_;
         stats.memory_bytes = sizeof *this + indexes_->bytes() + window_.bytes() + lanes_.bytes() +
                              shared_.bytes() + ranges_.bytes() + handed_.bytes() + local_join_.bytes() +
-                             ends_.bytes();
+                             ends_.bytes() + portions_.bytes();
         return stats;
     }
 
@@ -145,6 +202,7 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kBatch = 4096;      // a group that is small against any large window
     static constexpr std::size_t kExpected = 1 << 22;  // most pairs that room is made for in advance
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
+    static constexpr std::size_t kLeastPortion = 64;         // matches
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
     void require_no_finals() const {
@@ -152,40 +210,83 @@ class SerialJoin final : public Engine {
             throw std::logic_error("a join that reports final tuples must list its pairs");
     }
 
-    // Takes a batch through the join, a group at a time; find(start, count) admits a group and finds its
-    // matches, which are listed or only counted.
-    template <class Find>
-    std::uint64_t join(const Batch& batch, bool listed, Find find) {
+    // Admits a group and finds its matches, by so many workers.
+    std::uint64_t find_any(const Batch& batch, std::size_t start, std::size_t count, std::size_t workers,
+                           Pairs* pairs) {
+        if (indexes_->shared() && count > kGroup) return find_shared(batch, start, count, workers, pairs);
+        if (has_locals() && (workers > 1 || local_join_.ahead()))
+            return find_locally(batch, start, count, workers, pairs, nullptr);
+        if (workers > 1) return find_together(batch, start, count, workers, pairs);
+        admission_.admit(batch, start, count, lane_, 0, batch.size);
+        return find(count, pairs);
+    }
+
+    // Lists matches of a group in portions, until there are `limit` of them or a few more, and reports the
+    // tuples that became final with arrivals whose matches are all listed.
+    void list(Pairs& pairs, std::size_t limit) {
+        std::uint64_t* ends = nullptr;
+        if (finals_.any()) {
+            ends_.reserve(group_count_);
+            ends = ends_.data();
+        }
+        while (portions_.open() && pairs.size() < limit) {
+            Lane<Key>& lane = lanes_[portions_.lane()];
+            std::uint64_t* const own = ends ? ends + portions_.first_of_lane() : nullptr;
+            portions_.list(lane, *indexes_, std::max(limit - pairs.size(), kLeastPortion), pairs, own);
+            if (portions_.listed())
+                portions_.next_lane(Slice(group_count_, portions_.lane() + 1, portions_.lanes()).size());
+        }
+        if (ends)
+            finals_.report([&](std::size_t arrival) { return ends[arrival]; },
+                           portions_.open() ? portions_.arrival() : SIZE_MAX);
+    }
+
+    // A batch is about to be joined.
+    void begin(const Batch& batch) {
         if (broken_) throw BrokenJoin();
         validate(batch, spec_, window_);
         if (has_locals()) locals().deal_to(lanes_.wanted().load(std::memory_order_relaxed));
         broken_ = true;  // until the batch is done: memory may run out in the middle of it
         admission_.late().clear();
         finals_.clear();
-        const auto turn = lanes_.start();
-        std::uint64_t found = 0;
         used_ = 0;
-        for (std::size_t start = 0; start < batch.size;) {
-            const std::size_t count =
-                local_join_.ahead() ? local_join_.ahead() : std::min(group_size(), batch.size - start);
+    }
+
+    // Takes a batch through the join, a group at a time, until there are `limit` matches; find(start, count)
+    // admits a group of at most `most` and finds its matches, which are listed or only counted. Returns how
+    // many tuples were taken.
+    template <class Find>
+    std::size_t join(const Batch& batch, bool listed, std::uint64_t& found, Find find,
+                     std::uint64_t limit = UINT64_MAX, std::size_t most = SIZE_MAX) {
+        const auto turn = lanes_.start();
+        lanes_.limit(FoundPositions::kNoLimit);
+        std::size_t start = 0;
+        while (start < batch.size && found < limit) {
+            const std::size_t count = local_join_.ahead()
+                                          ? local_join_.ahead()
+                                          : std::min({group_size(), batch.size - start, most});
             const std::uint64_t matches = find(start, count);
             found += matches;
             used_ = std::max(used_, count + (listed ? matches : 0));
             window_peak_ = std::max(window_peak_, live());
-            if (!local_join_.ahead()) forget();
             start += count;
+            if (portions_.open()) break;
+            if (!local_join_.ahead()) forget();
         }
+        return start;
+    }
+
+    // So many tuples were joined, and all their matches are known.
+    void end(std::size_t taken, std::uint64_t found, bool listed) {
         window_.let_pass();
         renumber();
-        matches_ += found;
         broken_ = false;
-        last_ = {batch.size, found};
-        const std::uint64_t together = std::min<std::uint64_t>({batch.size, spec_.group, live() / 2});
-        if (spec_.automatic && chooser_.note(batch.size, together, found, listed, live()) &&
+        last_ = {taken, found};
+        const std::uint64_t together = std::min<std::uint64_t>({taken, spec_.group, live() / 2});
+        if (spec_.automatic && chooser_.note(taken, together, found, listed, live()) &&
             rebuild_index(chooser_.wanted()))
             chooser_.changed();
         shrink();
-        return found;
     }
 
     // An estimate of the pairs of so many arrivals, by those of the last push: room that is made at once is
@@ -195,6 +296,14 @@ class SerialJoin final : public Engine {
         const double rate = static_cast<double>(last_.found) / static_cast<double>(last_.arrivals);
         const double most = 1.125 * rate * static_cast<double>(std::min(arrivals, 4 * last_.arrivals));
         return static_cast<std::size_t>(std::min<double>(most, kExpected)) + kFew;  // as its writer wants
+    }
+
+    // How many arrivals have about half of `limit` matches together, by those of the last push.
+    std::size_t fitting(std::size_t limit) const {
+        if (!last_.arrivals || !last_.found) return SIZE_MAX;
+        const double rate = static_cast<double>(last_.found) / static_cast<double>(last_.arrivals);
+        const double fitting = std::min(static_cast<double>(limit) / 2 / rate, 1e9);
+        return std::max<std::size_t>(1, static_cast<std::size_t>(fitting));
     }
 
     std::unique_ptr<IndexPair<Key>> make_of(IndexKind kind) const {
@@ -492,6 +601,12 @@ class SerialJoin final : public Engine {
     BatchTrigger trigger_;
     std::unique_ptr<IndexPair<Key>> indexes_;
     SharedJoin<Key> shared_;
+    Portions<Key> portions_;
+    std::size_t group_count_ = 0;  // arrivals of the group that is listed in portions
+    struct {
+        std::size_t taken;
+        std::uint64_t found;
+    } some_{};  // of a push in portions
     std::uint64_t matches_ = 0;
     bool broken_ = false;
     struct {

@@ -46,6 +46,11 @@ class Lanes {
         }
     }
 
+    // From now on each lane lists so many matches at most.
+    void limit(std::size_t matches) {
+        for (const auto& lane : lanes_) lane->limit(matches);
+    }
+
     // The next batch begins. The threads are the join's as long as what is returned lives, unless another
     // caller has them.
     [[nodiscard]] std::unique_lock<std::mutex> start() {

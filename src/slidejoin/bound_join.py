@@ -63,7 +63,7 @@ class BoundJoin:
         self._bound_columns: tuple[BoundKey | BoundTime, ...] = (*self.plan.keys, *time)
         self.native = native_join(
             [(key.key.name, key.ranges) for key in self.plan.keys],
-            spec.window.native(bound.time.tick if bound.time else 1),
+            {**spec.window.native(bound.time.tick if bound.time else 1), "most": spec.limits.kept_rows},
             index=self.plan.index,
             self_join=spec.self_join,
             ordered=spec.order == "full",
@@ -107,10 +107,13 @@ class BoundJoin:
             places.append((store.places[i], how))
         return places
 
-    def push(self, sides: Sides, columns: Columns, store: bool = True) -> None:
-        """Join a batch. Time that goes back is an OrderError that names the row."""
+    def push(self, sides: Sides, columns: Columns, store: bool, limit: int) -> None:
+        """Join a batch, or its first rows: until about ``limit`` matches are listed.
+
+        Time that goes back is an OrderError that names the row.
+        """
         try:
-            self.native.push_rows(sides, *columns, store)
+            self.native.push_rows(sides, *columns, store, limit)
         except OrderError as error:
             row, *times = error.refused
             assert self.bound.time is not None
@@ -144,7 +147,7 @@ class BoundJoin:
         """
         held = []
         for i, store in enumerate(stores):
-            part = native[SIDES[i]]
+            part = native[SIDES[i]] = {"dropped": 0, **native[SIDES[i]]}  # which old snapshots do not have
             held.append(self._held(i, store, part["first"], part["next"], unseen[i]))
         self.native.load(native_state(native), *held)
 

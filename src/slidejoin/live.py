@@ -15,17 +15,21 @@ from numpy.typing import NDArray
 
 from slidejoin import _core
 from slidejoin.bound_join import BoundJoin, Part, Parts, Sides
+from slidejoin.capacity import require_capacity
 from slidejoin.column_store import nulls
 from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.types import finer
 from slidejoin.log import JoinLog
 from slidejoin.native import read_state, scaled_state
-from slidejoin.progress import Owed, Step, Trim, Waiting
+from slidejoin.progress import Owed, Remainder, Step, Trim, Waiting
 from slidejoin.result import RowStore, matched_rows, output_schema, result_table
 from slidejoin.source import Side, plain_text, rows_of
 from slidejoin.spec import JoinSpec
 from slidejoin.stats import COUNTERS, JoinStats
+
+# Matches of a push that are listed together: beyond some MB of positions, a larger part is no faster.
+PORTION = 2**20
 
 
 class LiveJoin:
@@ -36,6 +40,7 @@ class LiveJoin:
         self.step: Step | None = None  # a call of the engine under way
         self.trim: Trim | None = None  # of a step whose rows were not trimmed yet
         self.owed: Owed = ()
+        self.remainder: Remainder | None = None  # of a push that is not complete
         self.waiting = Waiting()
         self.log = JoinLog(spec)
         self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
@@ -59,7 +64,8 @@ class LiveJoin:
     def validate(self, sides: Sides, tables: dict[int, pa.Table]) -> None:
         """Raise what :meth:`push` raises for bad values and types. Changes nothing."""
         engine = self.engine_for(tables)
-        engine.read(sides, tables, self._parts(tables))
+        columns = engine.read(sides, tables, self._parts(tables))
+        self._require_capacity(engine, Remainder(sides, tables, columns, True, None))
 
     def push(
         self,
@@ -67,6 +73,7 @@ class LiveJoin:
         tables: dict[int, pa.Table],
         store: bool = True,
         then: Callable[[], None] | None = None,
+        limit: int | None = None,
     ) -> None:
         """Join a batch of checked tables, in the order that ``sides`` tells.
 
@@ -77,11 +84,48 @@ class LiveJoin:
         then : callable, optional
             Called when the batch has been taken, even if an interrupt ends this call before. Calling it twice
             must do no harm.
+        limit : int, optional
+            Stop when so many results are owed, or a few more; :meth:`go_on` does the rest. All unless given.
         """
         engine, parts = self.engine_for(tables), self._parts(tables)
         columns = engine.read(sides, tables, parts)  # raises before anything has changed, as do the parts
-        step = Step(engine, engine.native.calls, sides, parts, then)
-        self._run(step, engine.push, sides, columns, store)
+        rows = Remainder(sides, tables, columns, store, then)
+        self._require_capacity(engine, rows)
+        self._push(engine, rows, parts, limit or PORTION)
+        if limit is None:
+            self.drain()
+
+    def go_on(self, limit: int | None = None) -> None:
+        """Join more of what is left of a push: about ``limit`` further results become owed."""
+        rows, engine, limit = self.remainder, self._running(), limit or PORTION
+        assert rows is not None, "the caller has seen to it"
+        if rows.listing:
+            step = Step(engine, engine.native.calls, {}, rows)
+            self._run(step, engine.native.list_more, limit)
+        else:
+            self._push(engine, rows, self._parts(rows.tables), limit)
+
+    def drain(self) -> None:
+        """Join all that is left of a push."""
+        while self.remainder is not None:
+            self.go_on()
+
+    def abandon(self) -> None:
+        """Join all that is left of a push, and drop its results, those that are owed among them."""
+        if self.remainder is not None:
+            self.remainder = self.remainder._replace(wanted=False)
+        self.owed = ()
+        self.drain()
+
+    def _require_capacity(self, engine: BoundJoin, rows: Remainder) -> None:
+        limits = self.spec.limits
+        if limits:
+            stores = [store.nbytes for store in self.stores if store is not None]
+            require_capacity(limits, engine, rows, self.stats()["memory_bytes"], max(stores, default=0))
+
+    def _push(self, engine: BoundJoin, rows: Remainder, parts: Parts, limit: int) -> None:
+        step = Step(engine, engine.native.calls, parts, rows)
+        self._run(step, engine.push, rows.sides, rows.columns, rows.store, limit)
 
     def advance(self, to: Any, side: int) -> None:
         """Promise that no row before a time comes any more on a side, or on ``BOTH``."""
@@ -234,20 +278,32 @@ class LiveJoin:
         if self.engine is not step.engine:
             native.set_workers(self.crew.workers)  # which may have changed since the engine was made
         self.engine = step.engine
-        left, right, late_rows, candidates, positions = native.record
-        late = self.waiting.late
-        for i, (table, store, first, batch, others) in step.parts.items():
+        left, right, late_rows, candidates, positions, taken, more = native.record
+        late, rows, remainder = self.waiting.late, step.rows, None
+        if rows is not None and not rows.listing:
+            remainder = rows.after(taken, more)
+            if remainder is not None and remainder.size:
+                rows = rows.first(taken)
+        elif rows is not None:
+            remainder, late_rows = rows.after(0, more), None
+        for i, part in step.parts.items():
+            table, store, first, batch, others = part
             if self.stores[i] is None:
                 self.sides[i].fix(table.schema)
                 self.stores[i] = store
+            assert rows is not None, "a step with parts has rows"
             is_stored = store.next != first  # by a call that was interrupted
+            if rows is not step.rows and not is_stored:  # only some rows were taken
+                table = rows.tables[i]
+                batch, others = store.batch(table), store.extended(table)
             if late_rows is not None:
-                in_time = np.ones(table.num_rows if isinstance(step.sides, int) else len(step.sides), bool)
+                table = rows.tables[i]
+                in_time = np.ones(rows.size, bool)
                 in_time[late_rows] = False
-                mask = in_time if isinstance(step.sides, int) else in_time[step.sides == i]
+                mask = in_time if isinstance(rows.sides, int) else in_time[rows.sides == i]
                 if self.spec.window.returns_late and not mask.all():  # a copy, also of a whole table
-                    more = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
-                    late = (late[0], more) if i else (more, late[1])
+                    added = (*late[i], rows_of(table, np.flatnonzero(~mask), rising=False))
+                    late = (late[0], added) if i else (added, late[1])
                 if not is_stored:
                     store.append(rows_of(table, np.flatnonzero(mask)))
             elif not is_stored:
@@ -255,10 +311,13 @@ class LiveJoin:
         if candidates:
             native.resolve(self._verified(step.engine, left, right))
             left, right, *_ = native.record
-        owed, waiting = self._results(left, right)
+        wanted = rows is None or rows.wanted
+        owed, waiting = self._results(left, right) if wanted else (self.owed, self.waiting)
         if late is not waiting.late:
             waiting = waiting._replace(late=late)
-        self.step, self.trim, self.owed, self.waiting = None, (positions, step.then), owed, waiting
+        then = rows.then if rows is not None and remainder is None else None
+        trim = None if more else (positions, then)  # what is listed later may need any row that is here
+        self.step, self.trim, self.owed, self.waiting, self.remainder = None, trim, owed, waiting, remainder
         if late_rows is not None:
             self.log.late(len(late_rows))
 
@@ -405,4 +464,4 @@ class LiveJoin:
 
 def _call_of(engine: BoundJoin) -> Step:
     """A call of the engine without rows."""
-    return Step(engine, engine.native.calls, 0, {}, None)
+    return Step(engine, engine.native.calls, {}, None)

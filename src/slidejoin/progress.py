@@ -10,14 +10,63 @@ therefore changes in three stages, each completed by such assignments; the next 
 3. Rows that left the window are *trimmed*, and sources follow. This, too, can be repeated.
 
 What is owed comes out first in the next result.
+
+A push with many matches takes several such calls of the core, each for some of its rows or some of their
+matches; what remains is noted with the results of each (:class:`Remainder`), so that a later call can go on
+with it.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from slidejoin.bound_join import BoundJoin, Parts, Sides
+from slidejoin.bound_join import BoundJoin, Columns, Parts, Sides
+
+
+class Remainder(NamedTuple):
+    """The rows of a batch that were not joined yet."""
+
+    sides: Sides
+    tables: dict[int, pa.Table]
+    columns: Columns
+    store: bool
+    then: Callable[[], None] | None
+    listing: bool = False  # whether rows before them have matches that were not listed yet
+    wanted: bool = True  # whether results are returned, or dropped
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        if isinstance(self.sides, int):
+            return int(self.tables[self.sides].num_rows)
+        return len(self.sides)
+
+    def first(self, count: int) -> "Remainder":
+        """The first rows of these."""
+        return self._part(slice(0, count), listing=False)
+
+    def after(self, count: int, listing: bool) -> "Remainder | None":
+        """The rows behind so many of them; None if nothing is left to do."""
+        return self._part(slice(count, None), listing) if listing or count < self.size else None
+
+    def _part(self, rows: slice, listing: bool) -> "Remainder":
+        keys, times, missing = self.columns
+        columns = (
+            [(values[rows], None if nulls is None else nulls[rows]) for values, nulls in keys],
+            None if times is None else times[rows],
+            None if missing is None else missing[rows],
+        )
+        if isinstance(self.sides, int):
+            tables = {i: table[rows] for i, table in self.tables.items()}
+            return self._replace(tables=tables, columns=columns, listing=listing)
+        tables = {}
+        for i, table in self.tables.items():
+            before = np.count_nonzero(self.sides[: rows.start] == i)
+            inside = np.count_nonzero(self.sides[rows] == i)
+            tables[i] = table.slice(before, inside)
+        return self._replace(sides=self.sides[rows], tables=tables, columns=columns, listing=listing)
 
 
 class Step(NamedTuple):
@@ -25,9 +74,8 @@ class Step(NamedTuple):
 
     engine: BoundJoin
     calls: int  # that the engine had taken before
-    sides: Sides
     parts: Parts
-    then: Callable[[], None] | None
+    rows: Remainder | None  # rows that are pushed, or whose matches are listed
 
     @property
     def happened(self) -> bool:

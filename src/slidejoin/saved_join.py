@@ -4,12 +4,14 @@ A call has the join to itself, completes what an interrupt left undone, and hand
 """
 
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
+from slidejoin.chunks import Chunks
 from slidejoin.errors import CapacityError, UsageError
 from slidejoin.live import LiveJoin
 from slidejoin.physical_streams import PhysicalStreams
@@ -31,6 +33,7 @@ class SavedJoin:
         self._sources: PhysicalStreams | None = None
         self._snapshots = SnapshotWriter(live)
         self._busy = False  # one thread at a time: a second one is told so
+        self._reader: weakref.ref[Chunks] | None = None  # who is handed the results of a push in chunks
         self._final: JoinStats | None = None  # the counters of a closed join
         self.note: str | None = None  # what was saved with the snapshot that this join goes on from
         self._clock: Callable[[], int] = time.monotonic_ns
@@ -191,28 +194,46 @@ class SavedJoin:
             self._busy = False
 
     def _told(
-        self, call: Callable[..., T], *arguments: Any, open_only: bool = True, settles: bool = True
+        self,
+        call: Callable[..., T],
+        *arguments: Any,
+        open_only: bool = True,
+        settles: bool = True,
+        counts: bool = False,
     ) -> T:
-        """Make a call that leaves what is owed alone."""
+        """Make a call that leaves what is owed alone; one that ``counts`` can come between two chunks."""
         if self._busy:
             raise UsageError(_BUSY)
         self._busy = True
         try:
             if settles:
-                self._settle(open_only)
+                self._settle(open_only, counts)
             return call(*arguments)
         except MemoryError as error:
             raise _out_of_memory(error) from error
         finally:
             self._busy = False
 
-    def _settle(self, open_only: bool) -> None:
+    def _settle(self, open_only: bool, counts: bool = False) -> None:
         """Complete an interrupted call, and refuse another one if the join has ended."""
         live = self._live
         if live.step is not None or live.trim is not None:
             live.settle()
+        if self._reader is not None and not (counts and self._reader() is not None):
+            self._end_reader("another call has joined the rest of this push")
+        if live.remainder is not None and self._reader is None:  # an interrupted push
+            live.drain()
         if open_only and live.waiting.ended:
             raise UsageError(f"the join is {live.waiting.ended}; make a new one")
+
+    def _end_reader(self, why: str) -> None:
+        """Join what is left of a push in chunks, and drop its results."""
+        reader = self._reader() if self._reader is not None else None
+        if reader is not None and (self._live.remainder is not None or self._live.owed or reader.ready):
+            reader.ended = why
+            reader.ready.clear()
+        self._live.abandon()
+        self._reader = None
 
     @staticmethod
     def _noted(note: str | None) -> str | None:

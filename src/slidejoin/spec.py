@@ -20,6 +20,7 @@ from slidejoin import window as windows
 from slidejoin.errors import SpecError, suggestion
 from slidejoin.index import check_index, parse_index, parse_strategy
 from slidejoin.join_type import JOIN_TYPES, How, JoinType, join_type
+from slidejoin.limits import NO_LIMITS, Limits, check_limits
 from slidejoin.predicate import Predicate, example
 from slidejoin.window import Window, is_whole, rows
 
@@ -50,6 +51,7 @@ class JoinSpec:
     order: str
     suffixes: tuple[str, str]
     self_join: bool
+    limits: Limits = NO_LIMITS
 
     @property
     def join_type(self) -> JoinType:
@@ -62,6 +64,7 @@ class JoinSpec:
         parts += [f"order={self.order!r}"] if self.order != "arrival" else []
         parts += [f"suffixes={self.suffixes!r}"] if self.suffixes != SUFFIXES else []
         parts += ["self_join=True"] if self.self_join else []
+        parts += [f"{name}={value!r}" for name, value in self.limits.to_json().items()]
         return ", ".join(parts)
 
     def columns(self, side: int) -> dict[str, str]:
@@ -91,6 +94,7 @@ class JoinSpec:
             "order": self.order,
             "suffixes": list(self.suffixes),
             "self_join": self.self_join,
+            **self.limits.to_json(),
         }
 
     @classmethod
@@ -139,6 +143,11 @@ def join_spec(
     order: str = "arrival",
     suffixes: tuple[str, str] = SUFFIXES,
     self_join: bool = False,
+    *,
+    max_rows: int | tuple[int, int] | None = None,
+    max_memory: int | float | str | None = None,
+    max_fanout: int | None = None,
+    when_full: str = "error",
 ) -> JoinSpec:
     """Check the arguments of a WindowJoin and normalize them.
 
@@ -174,9 +183,9 @@ def join_spec(
                 f"a self-join has one stream and one timestamp, not {checked.time}; "
                 f"use time={checked.time[0]!r}"
             )
-    return JoinSpec(
-        on, checked, type_.name, index, threads, order, _check_suffixes(suffixes), bool(self_join)
-    )
+    limits = check_limits(max_rows, max_memory, max_fanout, when_full, bool(self_join))
+    pair = _check_suffixes(suffixes)
+    return JoinSpec(on, checked, type_.name, index, threads, order, pair, bool(self_join), limits)
 
 
 def _check_flag(self_join: bool) -> None:

@@ -10,8 +10,9 @@ class JoinStats(TypedDict):
     """What :attr:`slidejoin.WindowJoin.stats` holds.
 
     Rows that are late are not among ``rows_left`` and ``rows_right``. ``stored_left`` and ``stored_right``
-    count the rows that may still match. The watermark is an integer or a point in time, as the timestamps
-    are, and None before it is known.
+    count the rows that may still match, ``dropped_left`` and ``dropped_right`` those that were dropped before
+    their time (``when_full="drop_oldest"``). The watermark is an integer or a point in time, as the
+    timestamps are, and None before it is known.
     """
 
     rows_left: int
@@ -19,6 +20,8 @@ class JoinStats(TypedDict):
     matches: int
     late_left: int
     late_right: int
+    dropped_left: int
+    dropped_right: int
     null_left: int
     null_right: int
     stored_left: int

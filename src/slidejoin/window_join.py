@@ -1,13 +1,15 @@
 """WindowJoin: the join that users write. Tables of arriving rows in, a table of the new matches out."""
 
+import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Literal, NoReturn, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.bound_join import BOTH, Sides
+from slidejoin.chunks import Chunks
 from slidejoin.errors import SpecError, UsageError
 from slidejoin.explain import Explanation, explain
 from slidejoin.join_type import How
@@ -22,9 +24,11 @@ from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import split_arrivals, to_table
 from slidejoin.spec import check_workers, join_spec
 from slidejoin.stats import JoinStats
-from slidejoin.window import Window
+from slidejoin.window import Window, is_whole
 
 T = TypeVar("T")
+
+CHUNK_ROWS = 2**17  # of a table that push_iter returns
 
 
 class WindowJoin(SavedJoin):
@@ -62,9 +66,21 @@ class WindowJoin(SavedJoin):
     schemas : (pyarrow.Schema, pyarrow.Schema), optional
         Columns of both sides, where they are known: errors of types then come at once. Otherwise each
         side's first batch tells; until then, unmatched rows of an outer join wait for the other's columns.
+    max_rows : int or (int, int), optional
+        Most rows that are held of each side. A batch that would bring more is a ``CapacityError``, unless
+        ``when_full`` says otherwise.
+    max_memory : int or str, optional
+        Most bytes, such as ``"2GB"``, of the rows that are held, the index, and what a push needs. A batch
+        that may need more is a ``CapacityError``.
+    max_fanout : int, optional
+        Most matches of one arriving row. A batch with a row that has more is a ``CapacityError``.
+    when_full : str
+        ``"error"``, or ``"drop_oldest"``: beyond ``max_rows`` the row that arrived first is dropped before
+        its time, and counted (``stats["dropped_left"]``), as if the window held the last ``max_rows`` rows.
 
     Notes
     -----
+    A ``CapacityError`` applies nothing of its batch, and the join goes on.
     A refused batch changes nothing. A join is used by one thread at a time. Rows are copied, so batches may
     be changed or freed after a push. Cost per row: O(log window) plus its candidates, plus its matches.
 
@@ -90,8 +106,26 @@ class WindowJoin(SavedJoin):
         self_join: bool = False,
         *,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        max_rows: int | tuple[int, int] | None = None,
+        max_memory: int | str | None = None,
+        max_fanout: int | None = None,
+        when_full: Literal["error", "drop_oldest"] = "error",
     ) -> None:
-        self._start(LiveJoin(join_spec(on, window, how, index, workers, order, suffixes, self_join)))
+        spec = join_spec(
+            on,
+            window,
+            how,
+            index,
+            workers,
+            order,
+            suffixes,
+            self_join,
+            max_rows=max_rows,
+            max_memory=max_memory,
+            max_fanout=max_fanout,
+            when_full=when_full,
+        )
+        self._start(LiveJoin(spec))
         if schemas is not None:
             self._live.fix(_checked_schemas(schemas, self.spec.self_join))
 
@@ -128,8 +162,61 @@ class WindowJoin(SavedJoin):
         pyarrow.Table
             All left columns, then all right ones. Empty, and without columns, until both sides are known:
             :func:`slidejoin.concat` makes one table of all results, or give the join ``schemas=``.
+
+        Notes
+        -----
+        The whole result is in memory; :meth:`push_iter` returns it in chunks.
         """
         return self._returned(self._live.collected, self._push, batch, left, right, arrivals, side, store)
+
+    def push_iter(
+        self,
+        batch: Any = None,
+        /,
+        *,
+        left: Any = None,
+        right: Any = None,
+        arrivals: Any = None,
+        side: str = "side",
+        store: bool = True,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> Chunks:
+        """Let rows arrive, and return their matches in tables of bounded size.
+
+        The same results as :meth:`push`, in the same order, for pushes whose results do not fit into memory:
+        rows with very many matches. The batch is accepted or refused by this call. An iterator that is
+        closed, dropped, or overtaken by another call of the join has happened as a push; the rest of its
+        results is dropped.
+
+        Parameters
+        ----------
+        batch, left, right, arrivals, side, store
+            As for :meth:`push`.
+        chunk_rows : int
+            Most rows of a table.
+
+        Returns
+        -------
+        Chunks
+            An iterator of tables that are not empty.
+
+        Notes
+        -----
+        Cost: as :meth:`push`. Memory: some ``chunk_rows``, however many matches there are.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join = sj.WindowJoin(sj.equal("id"), sj.rows(1000))
+        >>> _ = join.push(left={"id": [7] * 250})
+        >>> [chunk.num_rows for chunk in join.push_iter(right={"id": [7, 7]}, chunk_rows=200)]
+        [200, 50, 200, 50]
+        """
+        if not is_whole(chunk_rows) or chunk_rows < 1:
+            raise UsageError(f"chunk_rows={chunk_rows!r}; expected a number of rows, 1 at least")
+        chunks = Chunks(self, int(chunk_rows))
+        self._told(self._begin_chunks, chunks, (batch, left, right, arrivals), side, store)
+        return chunks
 
     def source(self, side: str, name: str, *, time: str | None = None) -> Source:
         """One of several physical streams of a side: a handle to push into.
@@ -185,12 +272,14 @@ class WindowJoin(SavedJoin):
     @property
     def sources(self) -> list[SourceInfo]:
         """The sources in their order: side, name, whether open or idle, the latest time, rows that wait."""
-        return self._told(lambda: self._sources.infos() if self._sources else [], open_only=False)
+        return self._told(
+            lambda: self._sources.infos() if self._sources else [], open_only=False, counts=True
+        )
 
     @property
     def stats(self) -> JoinStats:
         """Counters: rows, matches, late and null rows, rows that may still match, watermark, bytes."""
-        return self._told(self._stats, open_only=False)
+        return self._told(self._stats, open_only=False, counts=True)
 
     @property
     def index(self) -> str | None:
@@ -212,7 +301,7 @@ class WindowJoin(SavedJoin):
 
     def explain(self) -> Explanation:
         """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
-        return self._told(self._explain, open_only=False)
+        return self._told(self._explain, open_only=False, counts=True)
 
     def check(self) -> None:
         """Verify the join's own invariants; StateError where one is broken. Cost: O(window)."""
@@ -256,7 +345,48 @@ class WindowJoin(SavedJoin):
 
     # --- one call ---
 
-    def _push(self, batch: Any, left: Any, right: Any, arrivals: Any, side: str, store: bool) -> None:
+    def _begin_chunks(self, chunks: Chunks, rows: tuple[Any, Any, Any, Any], side: str, store: bool) -> None:
+        self._push(*rows, side, store, limit=chunks.rows)
+        self._reader = weakref.ref(chunks)
+
+    def _next_chunk(self, chunks: Chunks) -> pa.Table:
+        if chunks.ready:
+            return chunks.ready.popleft()
+        return self._told(self._more_chunks, chunks, open_only=False, counts=True)
+
+    def _more_chunks(self, chunks: Chunks) -> pa.Table:
+        live = self._live
+        if chunks.ended:
+            raise UsageError(
+                f"{chunks.ended} and dropped its results; iterate to the end before the next call"
+            )
+        while not chunks.ready:
+            if self._reader is None or self._reader() is not chunks:
+                raise StopIteration
+            if live.owed or live.waiting.held:
+                result, live.owed, live.waiting = live.collected()
+                chunks.add(result)
+            elif live.remainder is not None:
+                live.go_on(chunks.rows)
+            else:
+                self._reader = None
+        return chunks.ready.popleft()
+
+    def _end_chunks(self, chunks: Chunks) -> None:
+        chunks.ready.clear()
+        if self._reader is not None and self._reader() is chunks:
+            self._told(self._end_reader, "", open_only=False, counts=True)
+
+    def _push(
+        self,
+        batch: Any,
+        left: Any,
+        right: Any,
+        arrivals: Any,
+        side: str,
+        store: bool,
+        limit: int | None = None,
+    ) -> None:
         live = self._live
         given = (batch is not None) + (left is not None) + (right is not None) + (arrivals is not None)
         if given != 1 or (batch is not None) != live.spec.self_join:
@@ -279,7 +409,7 @@ class WindowJoin(SavedJoin):
             count = tables[sides].num_rows
         if not count and any(self._untyped(i, table) for i, table in tables.items()):
             return
-        self._join(sides, tables, bool(store))
+        self._join(sides, tables, bool(store), limit=limit)
 
     def _wrong_push(self, *batches: Any) -> str:
         names = ("a batch without a side", "left", "right", "arrivals")
@@ -295,6 +425,7 @@ class WindowJoin(SavedJoin):
         tables: dict[int, pa.Table],
         store: bool = True,
         then: Callable[[], None] | None = None,
+        limit: int | None = None,
     ) -> None:
         """Join a batch behind the rows that a silence made final."""
         live = self._live
@@ -308,7 +439,7 @@ class WindowJoin(SavedJoin):
             for side in silent:
                 live.idle(side)
         begin = self._clock()
-        live.push(sides, tables, store, then)
+        live.push(sides, tables, store, then, limit)
         now = self._clock()
         engine = live.engine
         if (now - begin >= SLOW or now >= live.log.next_look) and engine is not None:
@@ -400,6 +531,9 @@ class WindowJoin(SavedJoin):
 
     def _source_open(self, side: int, name: str) -> bool:
         return self._sources is not None and not self._live.ended and self._sources.order.is_open(side, name)
+
+    def _infos(self) -> list[SourceInfo]:
+        return self._sources.infos() if self._sources else []
 
     def _opened(self) -> PhysicalStreams:
         if self._sources is None:

@@ -90,10 +90,11 @@ def test_the_record_of_a_call_outlives_memory_that_runs_out(keys, how):
             memory_ran_out = True
         finally:
             hooks.remove_mem_hooks()
-        left, right, late, candidates, positions = native.record
+        left, right, late, candidates, positions, taken, more = native.record
         assert (left.tolist(), right.tolist(), late) == ([1, 2], [0, 1], None)
         assert candidates == isinstance(keys[0], str)
         assert positions == ((0, 3, None), (0, 2, None))
+        assert (taken, more) == (2, False)
         if not memory_ran_out:
             break
         failures += 1

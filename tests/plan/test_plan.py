@@ -10,7 +10,7 @@ from plan_cases import FlatCosts, SparkFigures
 import slidejoin as sj
 from slidejoin import SpecError
 from slidejoin.plan import plan_join
-from slidejoin.plan.planner import parse_bytes
+from slidejoin.sizes import parse_bytes
 
 COSTS = FlatCosts()
 

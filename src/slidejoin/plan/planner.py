@@ -20,6 +20,7 @@ from slidejoin.plan.predict import Embedded, OnSpark, Prediction, Setting
 from slidejoin.plan.sample import measured_selectivity
 from slidejoin.plan.workload import Load, Workload, broadcast, make_rates
 from slidejoin.predicate import Predicate
+from slidejoin.sizes import parse_bytes
 from slidejoin.window import Duration, Interval, Window, parse_duration
 
 BATCHES = tuple(4**power for power in range(10))  # 1 to 262,144 rows
@@ -27,8 +28,6 @@ TRIGGERS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # seconds
 MOST_ROWS = 2**31 - 2**20  # of a side, in one join
 MOST_BUCKET_ROWS = 5 * 10**8  # with the bucket-tree
 ENGINES = ("embedded", "spark", "any")
-_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}  # fmt: skip
 
 
 def plan_join(
@@ -252,28 +251,6 @@ def _targets(latency: Duration, memory: int | float | str | None, headroom: floa
     headroom = as_number("headroom", headroom, "1 or more times the load", least=1.0)
     seconds = float(min(Fraction(number), Fraction(10**30))) / 1e9
     return Targets(seconds, math.inf if memory is None else parse_bytes(memory), headroom)
-
-
-def parse_bytes(given: int | float | str) -> float:
-    """Bytes, also written as ``"2GB"`` or ``"512 MiB"``.
-
-    Examples
-    --------
-    >>> parse_bytes("512 MiB")
-    536870912.0
-    """
-    text = str(given).strip()
-    if isinstance(given, str) and text.replace("_", "").replace(".", "").isdecimal():
-        raise SpecError(f"memory {given!r} has no unit; write '2GB' or '512MiB'")
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-    unit = text[len(digits) :].strip().upper()
-    try:
-        number = float(digits.replace("_", "")) * _SIZES[unit]
-    except (ValueError, KeyError):
-        raise SpecError(f"memory {given!r} is not a number of bytes; write 2_000_000_000 or '2GB'") from None
-    if not number > 0 or not math.isfinite(number):
-        raise SpecError(f"memory {given!r}; expected more than 0 bytes")
-    return number
 
 
 def _settings(

@@ -1,0 +1,50 @@
+"""Chunks: the results of one push, handed over in tables of bounded size."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from slidejoin.window_join import WindowJoin
+
+
+class Chunks:
+    """The results of one push, a table at a time; made by :meth:`slidejoin.WindowJoin.push_iter`.
+
+    The rows of the push are joined as the chunks are asked for. Any other call that changes the join, or
+    reads all of its state, first joins the rest and drops the results that were not asked for; so does
+    :meth:`close`. Counters such as ``join.stats`` can be read meanwhile.
+    """
+
+    def __init__(self, join: WindowJoin, rows: int) -> None:
+        self._join = join
+        self.rows = rows  # of a chunk, at most
+        self.ready: deque[pa.Table] = deque()
+        self.ended = ""  # why there are no more chunks
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        return self._join._next_chunk(self)
+
+    def close(self) -> None:
+        """Join what is left of the push, and drop its results."""
+        self._join._end_chunks(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, table: pa.Table) -> None:
+        """Take over results, in pieces of the size of a chunk."""
+        for start in range(0, table.num_rows, self.rows):
+            self.ready.append(table.slice(start, self.rows))
