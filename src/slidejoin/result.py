@@ -209,9 +209,12 @@ def matched_rows(layout: Layout, sides: Sequence[tuple[RowStore, NDArray[np.int6
     ``sides`` has the store and the positions of each side that the result has columns of. Cost: O(positions)
     for each column.
     """
-    (left, rows), (right, others) = sides[0], sides[-1]
     schema = layout.taken
-    picks = layout.picks or (None,) * len(sides)
+    picks: Sequence[list[int] | None] = [None] * len(sides)
+    if layout.picks is not None:  # nothing is looked up on a side that has no column here
+        sides = [side for side, some in zip(sides, layout.picks, strict=True) if some]
+        picks = [some for some in layout.picks if some]
+    (left, rows), (right, others) = sides[0], sides[-1]
     if not len(schema) or left._held[2] or right._held[2]:
         columns = [store.take(at, pick) for (store, at), pick in zip(sides, picks, strict=True)]
         return layout.ordered(result_table(schema, *columns))

@@ -199,8 +199,8 @@ def taken(
     if not len(numbers[type_.sides[0]]):
         return result.schema.empty_table()
     crew = _core.NativeCrew(workers) if workers > 1 else None
-    stores = [_store(table, crew) for table in _returned(result, tables, type_)]
-    sides = list(zip(stores, (numbers[side] for side in type_.sides), strict=True))
+    returned = zip(_returned(result, tables, type_), (numbers[side] for side in type_.sides), strict=True)
+    sides = [(_store(table, crew), rows_) for table, rows_ in returned if table.num_columns]
     return matched_rows(result._replace(picks=None), sides)
 
 
