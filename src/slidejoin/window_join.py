@@ -81,6 +81,10 @@ class WindowJoin(SavedJoin):
     >>> _ = join.push(left=pa.table({"trade": [1, 2], "price": [10.0, 20.0]}))
     >>> join.push(right=pa.table({"quote": ["a", "b"], "price": [20.25, 30.0]})).to_pylist()
     [{'trade': 2, 'price': 20.0, 'quote': 'a', 'price_right': 20.25}]
+    >>> near = sj.WindowJoin(sj.band("price", within=0.5), sj.rows(1000), columns=["quote", "trade"])
+    >>> _ = near.push(left=pa.table({"trade": [1, 2], "price": [10.0, 20.0], "venue": ["x", "y"]}))
+    >>> near.push(right=pa.table({"quote": ["a", "b"], "price": [20.25, 30.0]})).to_pylist()
+    [{'quote': 'a', 'trade': 2}]
     """
 
     def __init__(
