@@ -93,7 +93,7 @@ def output_schema(
         return (left, right)[only]
     fields: dict[str, pa.Field] = {}
     origins: dict[str, tuple[int, str]] = {}
-    for name, side, column in _named((left.names, right.names), suffixes, None):
+    for name, side, column in result_names((left.names, right.names), suffixes, None):
         if name in origins:
             raise _clash(name, origins[name], (side, column), suffixes)
         origins[name] = side, column
@@ -112,14 +112,7 @@ def layout(spec: JoinSpec, stored: Sequence[pa.Schema | None], names: Sequence[S
         left, right = stored
         schema = output_schema(left, right, spec.suffixes, only)
         return Layout(schema, schema)
-    origins: dict[str, tuple[int, str]] = {}
-    for name, side, column in _named(names, spec.suffixes, only):
-        if name in origins and name in spec.columns:
-            raise _clash(name, origins[name], (side, column), spec.suffixes)
-        origins.setdefault(name, (side, column))
-    for name in spec.columns:
-        if name not in origins:
-            raise missing_column("the result", name, list(origins), "columns= names it")
+    origins = picked(spec, spec.columns, names)
     sides = spec.join_type.sides
     taken = [name for side in sides for name in spec.columns if origins[name][0] == side]
     picks: tuple[list[int], ...] = tuple([] for _ in sides)
@@ -136,6 +129,21 @@ def layout(spec: JoinSpec, stored: Sequence[pa.Schema | None], names: Sequence[S
     return Layout(whole, pa.schema(list(fields.values())), picks, None if is_ordered else order)
 
 
+def picked(
+    spec: JoinSpec, columns: Sequence[str], names: Sequence[Sequence[str]]
+) -> dict[str, tuple[int, str]]:
+    """The side of each of these columns of a result, and its name there. SchemaError as in :func:`layout`."""
+    origins: dict[str, tuple[int, str]] = {}
+    for name, side, column in result_names(names, spec.suffixes, spec.join_type.only):
+        if name in origins and name in columns:
+            raise _clash(name, origins[name], (side, column), spec.suffixes)
+        origins.setdefault(name, (side, column))
+    for name in columns:
+        if name not in origins:
+            raise missing_column("the result", name, list(origins), "columns= names it")
+    return {name: origins[name] for name in columns}
+
+
 def alone(spec: JoinSpec, side: int, stored: pa.Schema) -> list[str]:
     """The stored columns of a side that are returned if the other side never comes, in the order wanted."""
     if spec.columns is None:
@@ -145,7 +153,7 @@ def alone(spec: JoinSpec, side: int, stored: pa.Schema) -> list[str]:
     return list(dict.fromkeys(columns[name] for name in spec.columns if name in columns))
 
 
-def _named(
+def result_names(
     names: Sequence[Sequence[str]], suffixes: tuple[str, str], only: int | None
 ) -> Iterator[tuple[str, int, str]]:
     """Every column of a result: its name, its side, and its name there."""

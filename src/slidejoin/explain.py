@@ -1,7 +1,7 @@
 """The explanation of a join: what it does and how, as lines for a reader."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slidejoin.errors import listed
 from slidejoin.indexed import Plan
@@ -62,7 +62,8 @@ def explain(
     if shared and shared[0] > 1:
         lines.append(("workers", f"{shared[0]}, which share large batches: {shared[1]}"))
     if spec.columns is not None:
-        lines.append(("columns", _columns(spec, stored)))
+        sides = ("of the stream",) if spec.self_join else ("left", "right")
+        lines.append(columns_line(spec.columns, dict(zip(sides, stored, strict=False))))
     lines.append(("window", spec.window.describe()))
     lines.append(("state", spec.window.describe_state(spec.self_join)))
     lines.append(
@@ -74,14 +75,12 @@ def explain(
     return Explanation(lines)
 
 
-def _columns(spec: JoinSpec, stored: Sequence[Sequence[str] | None]) -> str:
-    """Which columns are returned and which are stored, as far as they are known."""
-    sides = ("of the stream",) if spec.self_join else ("left", "right")
+def columns_line(returned: Sequence[str], stored: Mapping[str, Sequence[str] | None]) -> tuple[str, str]:
+    """Which columns are returned, and which are stored of each side, as far as they are known."""
     known = [
-        f"{side} {'not known yet' if names is None else listed(names)}"
-        for side, names in zip(sides, stored, strict=False)
+        f"{side} {'not known yet' if names is None else listed(names)}" for side, names in stored.items()
     ]
-    return f"{listed(spec.columns or ())} are returned; stored: {'; '.join(known)}"
+    return "columns", f"{listed(returned)} are returned; stored: {'; '.join(known)}"
 
 
 def _condition(key: BoundKey) -> str:
