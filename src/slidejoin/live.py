@@ -59,8 +59,11 @@ class LiveJoin:
 
     def need(self, side: int, column: str, origin: str) -> None:
         """Store a column of a side that has no row yet, also if results do not have it."""
-        if self.spec.columns is not None and self.sides[side].need(column, origin):
-            self.stores[side], self._layout = None, None
+        if self.spec.columns is None:
+            return
+        schema = self.sides[side].need(column, origin)
+        if schema is not None:
+            self.sides[side].schema, self.stores[side], self._layout = schema, None, None
 
     def validate(self, sides: Sides, tables: dict[int, pa.Table]) -> None:
         """Raise what :meth:`push` raises for bad values and types. Changes nothing."""

@@ -210,26 +210,25 @@ class Side:
             self._declared = schema
             self.fix(pa.schema([schema.field(name) for name in stored]))
 
-    def need(self, column: str, origin: str) -> bool:
+    def need(self, column: str, origin: str) -> pa.Schema | None:
         """Store a column that the join reads, too, from the first row on.
 
         Returns
         -------
-        bool
-            Whether the columns were fixed without it and have changed. If they were fixed by a batch, it is a
-            SchemaError.
+        pyarrow.Schema, optional
+            What the schema has to become, if it was fixed without the column before the first batch. If a
+            batch has fixed it, a SchemaError is raised.
         """
         self._needs.setdefault(column, origin)
         if self.schema is None or column in self.schema.names or column not in (self.names or ()):
-            return False
+            return None
         if self._declared is None:
             raise SchemaError(
                 f"{self.name} column {column!r} is not stored, since columns= leaves it out and the first "
                 "batch has fixed the columns; open sources before the first batch, or add it to columns="
             )
         stored = {*self.schema.names, column}
-        self.schema = _normal(pa.schema([field for field in self._declared if field.name in stored]))
-        return True
+        return _normal(pa.schema([field for field in self._declared if field.name in stored]))
 
     def stores(self, name: str) -> bool:
         """Whether a column of a batch is stored, or has to be refused since it is new; others are ignored."""

@@ -364,7 +364,6 @@ def _sources(live: LiveJoin, head: Document) -> PhysicalStreams:
         for i, name in enumerate(columns)
     ):
         raise StateError(f"the snapshot contradicts itself: timestamps of sources in {columns!r}")
-    sources.need(columns)
     waiting = {}
     for name, part in head.parts.items():
         if name.startswith(_WAITING):
