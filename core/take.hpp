@@ -7,12 +7,11 @@
 
 namespace slidejoin {
 
-// The columns [from, to) of the rows at these positions; -1 is a row of nulls.
+// Some columns of the rows at these positions; -1 is a row of nulls.
 struct TakenRows {
     const Rows* rows;
     const std::int64_t* positions;
-    std::size_t from;
-    std::size_t to;
+    std::vector<std::size_t> columns;
 };
 
 class Taker {
@@ -32,7 +31,7 @@ class Taker {
             // Of many rows, some are taken for missing before they are looked at.
             const bool missing = blocks_ > 1 || std::find(side.positions, side.positions + count_, -1) !=
                                                     side.positions + count_;
-            for (std::size_t i = side.from; i < side.to; ++i) add(side.rows->column(i), missing);
+            for (const std::size_t i : side.columns) add(side.rows->column(i), missing);
         }
         totals_.resize(columns_.size() * parts_);
         crew_.run(blocks_, parts_, [&](std::size_t part, Slice blocks) { take_part(part, blocks); });
@@ -84,7 +83,7 @@ class Taker {
             for (const TakenRows& side : sides_) {
                 const bool some = side.rows->find(side.positions + at, count, places, missing);
                 const Picks picks{places, some ? missing : nullptr, count, side.rows->size()};
-                for (std::size_t i = side.from; i < side.to; ++i) work(column++, picks, at);
+                for (std::size_t i = 0; i < side.columns.size(); ++i) work(column++, picks, at);
             }
         }
     }

@@ -19,6 +19,7 @@ LAYERS = [
     {"native", "predicate"},
     {"spec"},
     {"arrays", "keys", "column_blocks", "column_store", "source", "ranges"},
+    {"columns"},
     {"numeric", "order", "indexed", "result"},
     {"bound_join", "explain", "sorted_runs", "table_join"},
     {"progress"},

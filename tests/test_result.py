@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin import SchemaError, _core, column_store
-from slidejoin.result import RowStore, output_schema, result_table
+from slidejoin.columns import output_schema
+from slidejoin.result import RowStore, result_table
 
 
 class Celsius(pa.ExtensionType):

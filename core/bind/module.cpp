@@ -158,9 +158,10 @@ NB_MODULE(_core, m) {
         .def("write", &NativeRows::write, "at"_a, "batch"_a, "borrow"_a = false)
         .def("limit", &NativeRows::limit, "first"_a, "next"_a)
         .def("take", &NativeRows::take, "positions"_a, "most"_a, "other"_a.none() = nb::none(),
-             "others"_a.none() = nb::none(), "column"_a = nb::none(),
+             "others"_a.none() = nb::none(), "columns"_a = nb::none(), "other_columns"_a = nb::none(),
              nb::sig("def take(self, positions: object, most: int, other: NativeRows | None = None, "
-                     "others: object = None, column: int | None = None) -> int | None"))
+                     "others: object = None, columns: list[int] | None = None, "
+                     "other_columns: list[int] | None = None) -> int | None"))
         .def("same", &NativeRows::same, "column"_a, "positions"_a, "other"_a, "other_column"_a, "others"_a,
              nb::sig("def same(self, column: int, positions: object, other: NativeRows, other_column: int, "
                      "others: object) -> numpy.typing.NDArray[numpy.bool_] | None"))

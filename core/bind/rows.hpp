@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <numeric>
 #include <optional>
 
 #include "../take.hpp"
@@ -34,18 +35,19 @@ class NativeRows {
 
     void limit(std::uint64_t first, std::uint64_t next) { rows_.limit(first, next); }
 
-    // The address of an ArrowArray that holds the columns of the rows at these positions, and those of
-    // `other` rows behind them, or a single column; None where a column has too many bytes for its offsets.
-    // It is there until the next take.
+    using Places = std::optional<std::vector<std::size_t>>;  // of columns; none: all
+
+    // The address of an ArrowArray that holds columns of the rows at these positions, and columns of `other`
+    // rows behind them; None where a column has too many bytes for its offsets. It is there until the next
+    // take.
     nb::object take(const nb::handle& positions, std::int64_t most, const NativeRows* other,
-                    const nb::handle& others, std::optional<std::size_t> column) {
+                    const nb::handle& others, const Places& columns, const Places& other_columns) {
         const auto [data, count] = numbers(positions);
-        std::vector<TakenRows> sides{
-            {&rows_, data, column.value_or(0), column ? *column + 1 : rows_.columns()}};
+        std::vector<TakenRows> sides{{&rows_, data, places(columns)}};
         if (other) {
             const ArrayView more = view_of(others, NPY_INT64, count);
             sides.push_back(
-                {&other->rows_, static_cast<const std::int64_t*>(more.data), 0, other->rows_.columns()});
+                {&other->rows_, static_cast<const std::int64_t*>(more.data), other->places(other_columns)});
         }
         std::unique_ptr<ArrowResult> result;
         {
@@ -80,6 +82,15 @@ class NativeRows {
     static std::pair<const std::int64_t*, std::size_t> numbers(const nb::handle& array) {
         const ArrayView view = view_of(array, NPY_INT64);
         return {static_cast<const std::int64_t*>(view.data), view.size};
+    }
+
+    std::vector<std::size_t> places(const Places& columns) const {
+        std::vector<std::size_t> all(columns ? 0 : rows_.columns());
+        std::iota(all.begin(), all.end(), std::size_t{0});
+        if (!columns) return all;
+        for (const std::size_t column : *columns)
+            if (column >= rows_.columns()) throw nb::index_error("a column that is not stored");
+        return *columns;
     }
 
     void release() {

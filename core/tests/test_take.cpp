@@ -1,5 +1,6 @@
 // Rows that several workers store and take: the same bytes as those of one. Run under ThreadSanitizer, too.
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <thread>
 
@@ -111,8 +112,10 @@ struct StoredRows {
                 positions[side].push_back(
                     place == rows.size() ? -1 : static_cast<std::int64_t>(rows.first() + place));
             }
-        const std::vector<TakenRows> sides{{&left, positions[0].data(), 0, kKinds.size()},
-                                           {&right, positions[1].data(), 0, kKinds.size()}};
+        std::vector<std::size_t> all(kKinds.size());
+        std::iota(all.begin(), all.end(), std::size_t{0});
+        const std::vector<TakenRows> sides{{&left, positions[0].data(), all},
+                                           {&right, positions[1].data(), all}};
         return bytes_of(Taker(sides, count, by).take(std::int64_t{1} << 30));
     }
 
@@ -183,11 +186,29 @@ TEST(a_position_that_is_not_kept_is_refused_by_all_workers) {
     positions[9'000] = static_cast<std::int64_t>(stored.left.next());
     bool refused = false;
     try {
-        Taker({{&stored.left, positions.data(), 0, 1}}, positions.size(), crew).take(0);
+        Taker({{&stored.left, positions.data(), {0}}}, positions.size(), crew).take(0);
     } catch (const std::out_of_range&) {
         refused = true;
     }
     CHECK(refused);
+}
+
+TEST(some_columns_are_those_among_all_in_any_order) {
+    const StoredRows stored(1, 3'000, 7);
+    Crew crew(2);
+    const std::vector<std::int64_t> positions(5'000, static_cast<std::int64_t>(stored.left.first()));
+    const auto child = [&](const std::vector<std::size_t>& columns, std::size_t at) {
+        ArrowArray array{};
+        ArrowResult::hand_over(
+            Taker({{&stored.left, positions.data(), columns}}, positions.size(), crew).take(1 << 30), array);
+        CHECK(array.n_children == static_cast<std::int64_t>(columns.size()));
+        const std::string values(static_cast<const char*>(array.children[at]->buffers[1]), positions.size());
+        array.release(&array);
+        return values;
+    };
+    CHECK(child({5, 0, 1, 5}, 0) == child({0, 1, 5}, 2));
+    CHECK(child({5, 0, 1, 5}, 1) == child({0, 1, 5}, 0));
+    CHECK(child({5, 0, 1, 5}, 3) == child({5}, 0));
 }
 
 TEST(strings_beyond_the_most_bytes_are_refused) {
@@ -195,7 +216,7 @@ TEST(strings_beyond_the_most_bytes_are_refused) {
     std::vector<std::int64_t> positions(9'000);
     for (std::size_t i = 0; i < positions.size(); ++i)
         positions[i] = static_cast<std::int64_t>(stored.left.first() + i);
-    const std::vector<TakenRows> sides{{&stored.left, positions.data(), 3, 4}};
+    const std::vector<TakenRows> sides{{&stored.left, positions.data(), {3}}};
     for (const std::size_t workers : {1, 3}) {
         Crew crew(workers);
         CHECK(Taker(sides, positions.size(), crew).take(9'000) == nullptr);

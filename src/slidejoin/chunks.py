@@ -1,15 +1,17 @@
 """Chunks: the results of one push, handed over in tables of bounded size."""
 
-from __future__ import annotations
-
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from slidejoin.window_join import WindowJoin
+
+class Chunked(Protocol):
+    """A join that hands results over in chunks."""
+
+    def _next_chunk(self, chunks: "Chunks") -> pa.Table: ...
+    def _end_chunks(self, chunks: "Chunks") -> None: ...
 
 
 class Chunks:
@@ -20,7 +22,7 @@ class Chunks:
     :meth:`close`. Counters such as ``join.stats`` can be read meanwhile.
     """
 
-    def __init__(self, join: WindowJoin, rows: int) -> None:
+    def __init__(self, join: Chunked, rows: int) -> None:
         self._join = join
         self.rows = rows  # of a chunk, at most
         self.ready: deque[pa.Table] = deque()

@@ -1,8 +1,9 @@
 """The explanation of a join: what it does and how, as lines for a reader."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from slidejoin.errors import listed
 from slidejoin.indexed import Plan
 from slidejoin.keys import BoundKey
 from slidejoin.model.choice import choice
@@ -35,6 +36,7 @@ def explain(
     closed: str = "",
     sources: Sequence[tuple[str, str]] = (),
     shared: tuple[int, str] | None = None,
+    stored: Sequence[Sequence[str] | None] = (None, None),
 ) -> Explanation:
     """Say what a join does and how, as far as its columns are known."""
     lines = [("join", f"{spec.how}{', self-join' if spec.self_join else ''} on {spec.on!r}")]
@@ -59,6 +61,9 @@ def explain(
         lines += [("filtered", f"as candidates are found: {condition}") for condition in others]
     if shared and shared[0] > 1:
         lines.append(("workers", f"{shared[0]}, which share large batches: {shared[1]}"))
+    if spec.columns is not None:
+        sides = ("of the stream",) if spec.self_join else ("left", "right")
+        lines.append(columns_line(spec.columns, dict(zip(sides, stored, strict=False))))
     lines.append(("window", spec.window.describe()))
     lines.append(("state", spec.window.describe_state(spec.self_join)))
     lines.append(
@@ -68,6 +73,14 @@ def explain(
     lines.append(("order", spec.order))
     lines += sources
     return Explanation(lines)
+
+
+def columns_line(returned: Sequence[str], stored: Mapping[str, Sequence[str] | None]) -> tuple[str, str]:
+    """Which columns are returned, and which are stored of each side, as far as they are known."""
+    known = [
+        f"{side} {'not known yet' if names is None else listed(names)}" for side, names in stored.items()
+    ]
+    return "columns", f"{listed(returned)} are returned; stored: {'; '.join(known)}"
 
 
 def _condition(key: BoundKey) -> str:

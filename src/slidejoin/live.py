@@ -17,14 +17,15 @@ from slidejoin import _core
 from slidejoin.bound_join import BoundJoin, Part, Parts, Sides
 from slidejoin.capacity import require_capacity
 from slidejoin.column_store import nulls
+from slidejoin.columns import Layout, alone, layout, sides_of
 from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.types import finer
 from slidejoin.log import JoinLog
 from slidejoin.native import read_state, scaled_state
 from slidejoin.progress import Owed, Remainder, Step, Trim, Waiting
-from slidejoin.result import RowStore, matched_rows, output_schema, result_table
-from slidejoin.source import Side, plain_text, rows_of
+from slidejoin.result import RowStore, matched_rows, result_table
+from slidejoin.source import plain_text, rows_of
 from slidejoin.spec import JoinSpec
 from slidejoin.stats import COUNTERS, JoinStats
 
@@ -43,13 +44,13 @@ class LiveJoin:
         self.remainder: Remainder | None = None  # of a push that is not complete
         self.waiting = Waiting()
         self.log = JoinLog(spec)
-        self.sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
+        self.sides = sides_of(spec)
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
         self._only = spec.join_type.only
         self.crew = _core.NativeCrew(spec.workers)
         self.outcome = _core.NativeOutcome(spec.join_type.preserves, -1 if self._only is None else self._only)
-        self._output: pa.Schema | None = None
+        self._layout: Layout | None = None
         self._empty: pa.Table | None = None
         self._complete = False
 
@@ -58,8 +59,16 @@ class LiveJoin:
     def fix(self, schemas: tuple[pa.Schema, ...]) -> None:
         """Make the columns known before the first batch."""
         for side, schema in zip(self.sides, schemas, strict=False):
-            side.fix(schema)
+            side.declare(schema)
         self.engine = self.engine_for({})
+
+    def need(self, side: int, column: str, origin: str) -> None:
+        """Store a column of a side that has no row yet, also if results do not have it."""
+        if self.spec.columns is None:
+            return
+        schema = self.sides[side].need(column, origin)
+        if schema is not None:
+            self.sides[side].schema, self.stores[side], self._layout = schema, None, None
 
     def validate(self, sides: Sides, tables: dict[int, pa.Table]) -> None:
         """Raise what :meth:`push` raises for bad values and types. Changes nothing."""
@@ -145,7 +154,9 @@ class LiveJoin:
         """The rows that still wait for a partner become owed. Nothing comes any more."""
         owed, waiting = self._results(*self.outcome.finish())
         if waiting.held and self.output is None:  # the other side never came
-            owed, waiting = (*owed, pa.concat_tables(waiting.held)), waiting._replace(held=())
+            rows = pa.concat_tables(waiting.held)
+            rows = rows.select(alone(self.spec, waiting.held_side, rows.schema))
+            owed, waiting = (*owed, rows), waiting._replace(held=())
         # A result is owed even if it is empty: finish() can be repeated until it is returned.
         owed, waiting = owed or (self.empty(),), waiting._replace(ended="finished")
         self.owed, self.waiting = owed, waiting
@@ -168,12 +179,12 @@ class LiveJoin:
 
     def collected(self) -> tuple[pa.Table, Owed, Waiting]:
         """The owed results as one table, and what is owed and waits once it is returned. Changes nothing."""
-        results, waiting = self.owed, self.waiting
-        if waiting.held and self.output is not None:  # rows that were held back until the columns were known
+        results, waiting, chosen = self.owed, self.waiting, self.layout
+        if waiting.held and chosen is not None:  # rows that were held back until the columns were known
             rows, other = pa.concat_tables(waiting.held), self.sides[1 - waiting.held_side].schema
             absent = [nulls(len(rows), field.type) for field in other or ()]
             parts = (absent, rows.columns) if waiting.held_side else (rows.columns, absent)
-            results = (result_table(self.output, *parts), *results)
+            results = (_side_by_side(chosen, *parts), *results)
             waiting = waiting._replace(held=())
         if not results:
             return self.empty(), (), waiting
@@ -216,11 +227,17 @@ class LiveJoin:
     @property
     def output(self) -> pa.Schema | None:
         """The columns of results, once they are known."""
-        if self._output is None:
+        chosen = self.layout
+        return None if chosen is None else chosen.schema
+
+    @property
+    def layout(self) -> Layout | None:
+        """How results are made of the columns of both stores, once these are known."""
+        if self._layout is None:
             schemas = [side.schema for side in self._both(self.sides)]
             if all(schemas[side] is not None for side in self.spec.join_type.sides):
-                self._output = self._columns(*schemas)
-        return self._output
+                self._layout = self._columns(*schemas)
+        return self._layout
 
     def empty(self) -> pa.Table:
         """A result without rows; without columns until they are known."""
@@ -346,16 +363,16 @@ class LiveJoin:
         owed, waiting = self.owed, self.waiting
         if not len(left):
             return owed, waiting
-        output = self.output
+        chosen = self.layout
         a, b = self._both(self.stores)
-        if output is not None:
+        if chosen is not None:
             both = ((a, left), (b, right))
             if self._only is not None:
-                rows = matched_rows(output, (both[self._only],))
+                rows = matched_rows(chosen, (both[self._only],))
             elif a is not None and b is not None:
-                rows = matched_rows(output, both)
+                rows = matched_rows(chosen, both)
             else:  # a side that never came
-                rows = result_table(output, self._taken(a, 0, left), self._taken(b, 1, right))
+                rows = _side_by_side(chosen, self._taken(a, 0, left), self._taken(b, 1, right))
             return (*owed, rows), waiting
         side, store, positions = (0, a, left) if a is not None else (1, b, right)
         held = result_table(store.schema, store.take(positions))
@@ -398,8 +415,8 @@ class LiveJoin:
         complete = left is not None and right is not None
         if self.engine is not None and not (complete or unit):
             return self.engine
-        if complete:
-            self._columns(left, right)  # a clash of names is an error before any row
+        if complete or (self._only is not None and (left, right)[self._only] is not None):
+            self._columns(left, right)  # a wrong name is an error before any row
         present = None if self.engine is None else self.engine.bound.time
         if present is not None and present.unit is not None:
             unit = finer(unit or present.unit, present.unit)
@@ -451,8 +468,9 @@ class LiveJoin:
             fields.setdefault(pair[1 - side], type_)
         return pa.schema(list(fields.items()))
 
-    def _columns(self, left: pa.Schema, right: pa.Schema) -> pa.Schema:
-        return output_schema(left, right, self.spec.suffixes, self.spec.join_type.only)
+    def _columns(self, left: pa.Schema | None, right: pa.Schema | None) -> Layout:
+        names = [side.seen if side.names is None else side.names for side in self._both(self.sides)]
+        return layout(self.spec, (left, right), names)
 
     def _running(self) -> BoundJoin:
         assert self.engine is not None, "the caller has seen to it"
@@ -460,6 +478,15 @@ class LiveJoin:
 
     def _both(self, pair: Any) -> Any:
         return (pair[0], pair[0]) if self.spec.self_join else pair
+
+
+def _side_by_side(chosen: Layout, left: list[Any], right: list[Any]) -> pa.Table:
+    """A result of all stored columns of both sides."""
+    if chosen.picks is not None:
+        left, right = (
+            [part[i] for i in some] for part, some in zip((left, right), chosen.picks, strict=True)
+        )
+    return chosen.ordered(result_table(chosen.taken, left, right))
 
 
 def _call_of(engine: BoundJoin) -> Step:

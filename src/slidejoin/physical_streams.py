@@ -6,7 +6,7 @@ The order needs timestamps in one unit, which is known for certain only when the
 sides are. Until then the unit is that of the known one; the order is rescaled when it becomes finer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Protocol, TypeAlias
 
@@ -51,6 +51,7 @@ class PhysicalStreams:
             )
         columns = [*self.columns]
         columns[side] = time or expected
+        self.need(columns)
         clock = self._clock_of(self._schemas(), columns)
         order = self._rescaled(clock)
         if not order.is_open(side, name):
@@ -58,6 +59,12 @@ class PhysicalStreams:
             order.add(side, name)
         self.order, self.clock, self.columns = order, clock, columns
         self._seen.setdefault((side, name), now)
+
+    def need(self, columns: Sequence[str | None]) -> None:
+        """Store these timestamp columns, also if results do not have them."""
+        for side, column in enumerate(columns):
+            if column is not None:
+                self._live.need(side, column, "join.source() takes its timestamps")
 
     def push(
         self, side: int, name: str, table: pa.Table, join: Joining, now: int, idle_after: int | None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slidejoin import _core, column_store
 from slidejoin.column_store import Keeper, appended, keeper, native_batch, native_kind, taken_batches
+from slidejoin.columns import Layout
 from slidejoin.errors import SchemaError, UsageError, listed
 
 
@@ -57,7 +58,6 @@ class RowStore:
             if kind is not None:
                 self.places[i] = len(self.places)
         self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first, crew)
-        self._native_schema = pa.schema([schema.field(i) for i in self.places])
         # The positions of the rows, and the other columns: replaced as one, so that an interrupted call
         # leaves the old ones or the new ones.
         others = {i: keeper(field, first, crew) for i, field in enumerate(schema) if kinds[i] is None}
@@ -153,44 +153,36 @@ class RowStore:
             others = {i: kept.limited(first, after) for i, kept in others.items()}
         self._held = (first, after, others)
 
-    def take(self, positions: NDArray[np.int64]) -> list[pa.Array | pa.ChunkedArray]:
-        """The columns of the rows at these positions; -1 stands for a row of nulls.
+    def take(
+        self, positions: NDArray[np.int64], picks: Sequence[int] | None = None
+    ) -> list[pa.Array | pa.ChunkedArray]:
+        """Columns of the rows at these positions, all unless ``picks`` tells which; -1 is a row of nulls.
 
         Notes
         -----
         Cost: O(positions), about 2 ns for each value of fixed width and 12 ns for each string.
         """
+        wanted = range(len(self.schema)) if picks is None else picks
         if not len(positions):
-            return [pa.nulls(0, field.type) for field in self.schema]
+            return [pa.nulls(0, self.schema.field(i).type) for i in wanted]
         self._check(positions)
-        columns: list[Any] = [None] * len(self.schema)
-        if self.places:
+        columns: dict[int, Any] = {}
+        native = [i for i in wanted if i in self.places]
+        if native:
+            places = [self.places[i] for i in native]
             batches = taken_batches(
-                lambda rows: self.native.take(rows, column_store.MAX_BYTES), self._native_schema, positions
+                lambda rows: self.native.take(rows, column_store.MAX_BYTES, columns=places),
+                pa.schema([self.schema.field(i) for i in native]),
+                positions,
             )
-            for i, place in self.places.items():
-                parts = [batch.column(place) for batch in batches]
+            for at, i in enumerate(native):
+                parts = [batch.column(at) for batch in batches]
                 columns[i] = parts[0] if len(parts) == 1 else pa.chunked_array(parts)
-        for i, kept in self._held[2].items():
-            columns[i] = kept.take(positions)
-        return columns
+        return [columns[i] if i in columns else self._held[2][i].take(positions) for i in wanted]
 
     def take_column(self, name: str, positions: NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
         """One column of the rows at these positions. Cost: O(positions)."""
-        i = self.schema.get_field_index(name)
-        if not len(positions):
-            return pa.nulls(0, self.schema.field(i).type)
-        self._check(positions)
-        if i not in self.places:
-            return self._held[2][i].take(positions)
-        place = self.places[i]
-        batches = taken_batches(
-            lambda rows: self.native.take(rows, column_store.MAX_BYTES, column=place),
-            pa.schema([self.schema.field(i)]),
-            positions,
-        )
-        parts = [batch.column(0) for batch in batches]
-        return parts[0] if len(parts) == 1 else pa.chunked_array(parts)
+        return self.take(positions, [self.schema.get_field_index(name)])[0]
 
     def place_of(self, name: str) -> int | None:
         """The number of a column of strings or bytes among those that the core stores, or None."""
@@ -211,54 +203,30 @@ class RowStore:
         return pa.Table.from_arrays(self.take(np.arange(self.first, self.next)), schema=self.schema)
 
 
-def matched_rows(schema: pa.Schema, sides: Sequence[tuple[RowStore, NDArray[np.int64]]]) -> pa.Table:
+def matched_rows(layout: Layout, sides: Sequence[tuple[RowStore, NDArray[np.int64]]]) -> pa.Table:
     """The table of a result: the rows of one or two stores at these positions, side by side.
 
-    Cost: O(positions) for each column.
+    ``sides`` has the store and the positions of each side that the result has columns of. Cost: O(positions)
+    for each column.
     """
+    schema = layout.taken
+    picks: Sequence[list[int] | None] = [None] * len(sides)
+    if layout.picks is not None:  # nothing is looked up on a side that has no column here
+        sides = [side for side, some in zip(sides, layout.picks, strict=True) if some]
+        picks = [some for some in layout.picks if some]
     (left, rows), (right, others) = sides[0], sides[-1]
     if not len(schema) or left._held[2] or right._held[2]:
-        return result_table(schema, *(store.take(positions) for store, positions in sides))
+        columns = [store.take(at, pick) for (store, at), pick in zip(sides, picks, strict=True)]
+        return layout.ordered(result_table(schema, *columns))
     native, limit = left.native, column_store.MAX_BYTES
     other = right.native if len(sides) > 1 else None
-    address = native.take(rows, limit, other, others)
+    address = native.take(rows, limit, other, others, picks[0], picks[-1])
     if address is not None:
-        return pa.Table.from_batches([pa.RecordBatch._import_from_c(address, schema)])
-    halves = taken_batches(lambda part: native.take(part[0], limit, other, part[1]), schema, (rows, others))
-    return pa.Table.from_batches(halves)
-
-
-def output_schema(
-    left: pa.Schema, right: pa.Schema, suffixes: tuple[str, str] = ("", "_right"), only: int | None = None
-) -> pa.Schema:
-    """Columns of a join: all left ones, then all right ones; with ``only``, those of that side.
-
-    A name on both sides gets the suffixes. A name that is still there twice is a SchemaError.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> side = pa.schema([("ts", pa.int64()), ("price", pa.float64())])
-    >>> output_schema(side, side).names
-    ['ts', 'price', 'ts_right', 'price_right']
-    """
-    if only is not None:
-        return (left, right)[only]
-    shared = set(left.names) & set(right.names)
-    fields = []
-    seen: dict[str, str] = {}
-    for side, schema, suffix in (("left", left, suffixes[0]), ("right", right, suffixes[1])):
-        for field in schema:
-            name = field.name + suffix if field.name in shared else field.name
-            origin = f"the {side} column {field.name!r}"
-            if name in seen:
-                raise SchemaError(
-                    f"the result would have two columns {name!r}: {seen[name]} and {origin}; "
-                    f"suffixes are {tuple(suffixes)!r}, give others or rename a column"
-                )
-            seen[name] = origin
-            fields.append(field.with_name(name))
-    return pa.schema(fields)
+        return layout.ordered(pa.Table.from_batches([pa.RecordBatch._import_from_c(address, schema)]))
+    halves = taken_batches(
+        lambda part: native.take(part[0], limit, other, part[1], picks[0], picks[-1]), schema, (rows, others)
+    )
+    return layout.ordered(pa.Table.from_batches(halves))
 
 
 def result_table(

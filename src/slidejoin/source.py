@@ -6,8 +6,8 @@ column that needs no change. Cost of a batch: O(columns), and O(rows) for each c
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,10 @@ EXPECTED = (
     "columns, a list of dicts, or anything else with __arrow_c_stream__"
 )
 
+Pick: TypeAlias = Callable[[list[str]], list[str]]  # of all columns of a batch, those that are wanted
 
-def to_table(data: Any, name: str = "data") -> pa.Table:
+
+def to_table(data: Any, name: str = "data", pick: Pick | None = None) -> pa.Table:
     """A batch of rows as a pyarrow table.
 
     Parameters
@@ -36,6 +38,8 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
         a missing key is a null.
     name : str
         What errors call it.
+    pick : callable, optional
+        Tells which columns are wanted; others are not converted.
 
     Notes
     -----
@@ -49,28 +53,32 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
     {'id': [1, 2], 'name': [None, 'b']}
     """
     if isinstance(data, pa.Table):
-        return data
+        return _picked(data, pick)
     pandas = sys.modules.get("pandas")
     try:
         if pandas is not None and isinstance(data, pandas.DataFrame):
+            names = {str(column): column for column in data.columns}
             _unique([str(column) for column in data.columns], name)
-            if not len(data.columns):  # Arrow would drop the rows of a frame that has an index only
+            wanted = [names[column] for column in _wanted(names, pick)]
+            if not wanted:  # Arrow would drop the rows of a frame that has an index only
                 return pa.table({"": pa.nulls(len(data))}).select([])
-            return pa.Table.from_pandas(data, preserve_index=False)
+            return pa.Table.from_pandas(data, preserve_index=False, columns=None if pick is None else wanted)
         if isinstance(data, pa.RecordBatchReader):
-            return data.read_all()
+            return _picked(data.read_all(), pick)
         if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-            return pa.table(data)
+            return _picked(pa.table(data), pick)
         if isinstance(data, Mapping):
-            for column, values in data.items():
-                _refuse_single(f"{name} column {str(column)!r}", values)
-            return pa.table({str(column): values for column, values in data.items()})
+            columns = {str(column): values for column, values in data.items()}
+            columns = {column: columns[column] for column in _wanted(columns, pick)}
+            for column, values in columns.items():
+                _refuse_single(f"{name} column {column!r}", values)
+            return pa.table(columns)
         if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
-            columns = dict.fromkeys(column for row in data for column in row)
-            return pa.table({str(column): [row.get(column) for row in data] for column in columns})
+            names = {str(column): column for row in data for column in row}
+            return pa.table({c: [row.get(names[c]) for row in data] for c in _wanted(names, pick)})
         for method in ("to_arrow_table", "fetch_arrow_table"):  # results of DuckDB
             if hasattr(data, method):
-                return to_table(getattr(data, method)(), name)
+                return to_table(getattr(data, method)(), name, pick)
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, SchemaError):
             raise
@@ -78,6 +86,17 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
         raise SchemaError(f"{name} is a {kind} that is not a table ({error}); {EXPECTED}") from error
     hint = "; call .collect() on it" if type(data).__name__ == "LazyFrame" else ""
     raise SchemaError(f"{name} is a {type(data).__qualname__}{hint}; {EXPECTED}")
+
+
+def _picked(table: pa.Table, pick: Pick | None) -> pa.Table:
+    if pick is None:
+        return table
+    wanted = pick(table.column_names)
+    return table if len(wanted) == table.num_columns else table.select(wanted)
+
+
+def _wanted(names: Mapping[str, Any], pick: Pick | None) -> list[str]:
+    return list(names) if pick is None else pick(list(names))
 
 
 def _refuse_single(what: str, values: Any) -> None:
@@ -115,6 +134,16 @@ class Side:
         The columns, where they are known before the first batch.
     needs : mapping of str to str
         Columns that the join reads, which the first batch must have, and what names each, for errors.
+    wants : callable, optional
+        Whether a column that the join does not read may be in its results. Columns that it neither reads nor
+        wants are dropped; batches may have them or not. None: all are wanted.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema, optional
+        The columns that are stored, once they are fixed.
+    names : tuple of str, optional
+        All names, also those of columns that are dropped, once they are fixed.
 
     Examples
     --------
@@ -127,13 +156,21 @@ class Side:
     """
 
     def __init__(
-        self, name: str, schema: pa.Schema | None = None, needs: Mapping[str, str] | None = None
+        self,
+        name: str,
+        schema: pa.Schema | None = None,
+        needs: Mapping[str, str] | None = None,
+        wants: Callable[[str], bool] | None = None,
     ) -> None:
         self.name = name
-        self._needs = needs or {}
+        self._needs = dict(needs or {})
+        self._wants = wants
+        self._declared: pa.Schema | None = None  # all columns, if they were known before the first batch
+        self.seen: tuple[str, ...] = ()  # all names of the latest batch
+        self.names: tuple[str, ...] | None = None
         self.schema: pa.Schema | None = None
         if schema is not None:
-            self.fix(schema)
+            self.declare(schema)
 
     def check(self, data: Any) -> pa.Table:
         """The rows of a batch with this side's columns; SchemaError if they do not fit. Changes nothing.
@@ -142,10 +179,12 @@ class Side:
         -----
         Cost: O(columns), and O(rows) for each column that is cast.
         """
-        table = to_table(data, self.name)
+        self.seen = ()
+        table = to_table(data, self.name, self._pick if self._wants else None)
         if self.schema is not None and (schema := table.schema).equals(self.schema) and not schema.metadata:
             return table
-        if not (isinstance(data, Mapping) or table.num_columns or table.num_rows):  # [], an empty DataFrame
+        self.seen = self.seen or tuple(table.column_names)
+        if not (isinstance(data, Mapping) or self.seen or table.num_rows):  # [], an empty DataFrame
             return table if self.schema is None else self.schema.empty_table()
         _unique(table.column_names, self.name)
         self._has(list(self._needs) if self.schema is None else self.schema.names, table.column_names, data)
@@ -159,12 +198,54 @@ class Side:
         """Make this the schema, if there is none yet: called once a checked batch is accepted."""
         if self.schema is None:
             _unique(schema.names, self.name)
+            self.names = self.seen or tuple(schema.names)
             self.schema = _normal(schema)
+
+    def declare(self, schema: pa.Schema) -> None:
+        """Make all columns known before the first batch. The schema has those that are stored."""
+        if self.schema is None:
+            stored = self._pick(schema.names)
+            if self._wants is not None:
+                self._has(list(self._needs), stored, schema)
+            self._declared = schema
+            self.fix(pa.schema([schema.field(name) for name in stored]))
+
+    def need(self, column: str, origin: str) -> pa.Schema | None:
+        """Store a column that the join reads, too, from the first row on.
+
+        Returns
+        -------
+        pyarrow.Schema, optional
+            What the schema has to become, if it was fixed without the column before the first batch. If a
+            batch has fixed it, a SchemaError is raised.
+        """
+        self._needs.setdefault(column, origin)
+        if self.schema is None or column in self.schema.names or column not in (self.names or ()):
+            return None
+        if self._declared is None:
+            raise SchemaError(
+                f"{self.name} column {column!r} is not stored, since columns= leaves it out and the first "
+                "batch has fixed the columns; open sources before the first batch, or add it to columns="
+            )
+        stored = {*self.schema.names, column}
+        return _normal(pa.schema([field for field in self._declared if field.name in stored]))
+
+    def stores(self, name: str) -> bool:
+        """Whether a column of a batch is stored, or has to be refused since it is new; others are ignored."""
+        if self.schema is not None and self.names is not None and name in self.names:
+            return name in self.schema.names
+        return name in self._needs or self._wants is None or self._wants(name)
+
+    def _pick(self, names: list[str]) -> list[str]:
+        _unique(names, self.name)
+        self.seen = tuple(names)
+        return [name for name in names if self.stores(name)]
 
     def _has(self, expected: Sequence[str], given: Sequence[str], data: Any) -> None:
         """Check the names of a batch: all that are needed of the first one, the same in every later one."""
         for column in expected:
             if column not in given:
+                given = self.seen
                 origin = "the first batch had it" if self.schema else self._needs[column]
                 index = getattr(data, "index", None)  # of a pandas DataFrame
                 if column in getattr(index, "names", ()):

@@ -7,7 +7,7 @@ Neither knows the types of columns; ``keys`` binds a :class:`JoinSpec` to two sc
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -51,6 +51,7 @@ class JoinSpec:
     order: str
     suffixes: tuple[str, str]
     self_join: bool
+    columns: tuple[str, ...] | None = None
     limits: Limits = NO_LIMITS
 
     @property
@@ -65,9 +66,10 @@ class JoinSpec:
         parts += [f"suffixes={self.suffixes!r}"] if self.suffixes != SUFFIXES else []
         parts += ["self_join=True"] if self.self_join else []
         parts += [f"{name}={value!r}" for name, value in self.limits.to_json().items()]
+        parts += [f"columns={list(self.columns)!r}"] if self.columns is not None else []
         return ", ".join(parts)
 
-    def columns(self, side: int) -> dict[str, str]:
+    def reads(self, side: int) -> dict[str, str]:
         """The columns of a side that the join reads, each with what names it, for messages."""
         names = [((conjunct.left, conjunct.right), repr(conjunct)) for conjunct in self.on.conjuncts]
         names += [(self.time, repr(self.window))] if self.time else []
@@ -84,7 +86,11 @@ class JoinSpec:
         return (name, name) if isinstance(name, str) else name
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as JSON values, exactly; :meth:`from_json` reads them back."""
+        """The spec as JSON values, exactly; :meth:`from_json` reads them back.
+
+        Without ``columns`` they are those that versions without it wrote.
+        """
+        picked = {} if self.columns is None else {"columns": list(self.columns)}
         return {
             "on": self.on.to_json(),
             "window": self.window.to_json(),
@@ -95,6 +101,7 @@ class JoinSpec:
             "suffixes": list(self.suffixes),
             "self_join": self.self_join,
             **self.limits.to_json(),
+            **picked,
         }
 
     @classmethod
@@ -143,6 +150,7 @@ def join_spec(
     order: str = "arrival",
     suffixes: tuple[str, str] = SUFFIXES,
     self_join: bool = False,
+    columns: Sequence[str] | None = None,
     *,
     max_rows: int | tuple[int, int] | None = None,
     max_memory: int | float | str | None = None,
@@ -184,8 +192,8 @@ def join_spec(
                 f"use time={checked.time[0]!r}"
             )
     limits = check_limits(max_rows, max_memory, max_fanout, when_full, bool(self_join))
-    pair = _check_suffixes(suffixes)
-    return JoinSpec(on, checked, type_.name, index, threads, order, pair, bool(self_join), limits)
+    pair, picked = _check_suffixes(suffixes), _check_columns(columns)
+    return JoinSpec(on, checked, type_.name, index, threads, order, pair, bool(self_join), picked, limits)
 
 
 def _check_flag(self_join: bool) -> None:
@@ -210,6 +218,24 @@ def _check_suffixes(suffixes: tuple[str, str]) -> tuple[str, str]:
     if left == right:
         raise SpecError(f"suffixes {left!r} and {right!r} are the same; columns of one name need two names")
     return left, right
+
+
+def _check_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    if columns is None:
+        return None
+    example = [columns] if isinstance(columns, str) else ["symbol", "price"]
+    if (
+        not isinstance(columns, list | tuple)
+        or not columns
+        or not all(isinstance(name, str) for name in columns)
+    ):
+        raise SpecError(
+            f"columns={columns!r}; expected a list of names of columns of the result, such as {example!r}"
+        )
+    if len(set(columns)) < len(columns):
+        twice = next(name for i, name in enumerate(columns) if name in columns[:i])
+        raise SpecError(f"columns has {twice!r} twice; name each column once")
+    return tuple(columns)
 
 
 def numeric_spec(

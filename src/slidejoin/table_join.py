@@ -15,14 +15,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
+from slidejoin.columns import Layout, layout, sides_of
 from slidejoin.errors import CapacityError, SpecError
 from slidejoin.indexed import Plan, plan
 from slidejoin.join_type import How, JoinType
 from slidejoin.keys import COMPARISONS, BoundKey, bind
 from slidejoin.native import Ranges, native_pairs
 from slidejoin.predicate import Predicate
-from slidejoin.result import RowStore, matched_rows, output_schema
-from slidejoin.source import Side, plain_text
+from slidejoin.result import RowStore, matched_rows
+from slidejoin.source import plain_text
 from slidejoin.spec import join_spec
 from slidejoin.window import is_whole, rows
 
@@ -42,6 +43,7 @@ def join(
     suffixes: tuple[str, str] = ("", "_right"),
     workers: int = 1,
     limit: int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Join two tables: every pair of rows that a condition holds for.
 
@@ -64,14 +66,17 @@ def join(
         Rows of the result at most; more are a CapacityError, before memory is spent on them where the
         condition is one range, else as soon as there are so many. What the memory of this machine holds,
         unless given.
+    columns : list of str, optional
+        Names of columns of the result, after suffixes, in the order in which they come out; all if None.
+        Other columns are neither converted nor copied.
 
     Returns
     -------
     pyarrow.Table
-        All left columns, then all right ones; those of one side for semi and anti joins, in the order of its
-        table. Otherwise rows are in the order of the left table, those of one left row in the order of the
-        right one; a left row without a partner stands in its place, right rows without one come last, in
-        their order.
+        All left columns, then all right ones, or those of ``columns``; those of one side for semi and anti
+        joins, in the order of its table. Otherwise rows are in the order of the left table, those of one left
+        row in the order of the right one; a left row without a partner stands in its place, right rows
+        without one come last, in their order.
 
     Notes
     -----
@@ -91,18 +96,19 @@ def join(
     >>> sj.join(trades, quotes, sj.band("price", within=0.5), how="left_anti").to_pylist()
     [{'trade': 1, 'price': 10.0}]
     """
-    spec = join_spec(on, rows(1), how, suffixes=suffixes)  # no window: of a table, all rows are there
+    # No window: of a table, all rows are there.
+    spec = join_spec(on, rows(1), how, suffixes=suffixes, columns=columns)
     _check_number("workers", workers)
     if limit is not None:
         _check_number("limit", limit)
     workers = min(int(workers), MAX_WORKERS)
-    sides = (Side("left", needs=spec.columns(0)), Side("right", needs=spec.columns(1)))
+    sides = sides_of(spec)
     tables = _typed((sides[0].check(left), sides[1].check(right)), spec.on)
     for side, table in zip(sides, tables, strict=True):
         check_rows(side.name, table.num_rows)
-    schema = output_schema(tables[0].schema, tables[1].schema, spec.suffixes, spec.join_type.only)
+    result = layout(spec, [table.schema for table in tables], [side.seen for side in sides])
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
-    most = _rows_in_memory(tables) if limit is None else int(limit)
+    most = _rows_in_memory(_returned(result, tables, spec.join_type)) if limit is None else int(limit)
     try:
         numbers = _rows_of(_Keys(tables, chosen), tables, spec.join_type, workers, most)
         if max(map(len, numbers)) > most:
@@ -116,7 +122,15 @@ def join(
         raise CapacityError(
             f"the result has more than {most} rows, {bound}; narrow the condition, join in pieces or {more}"
         ) from None
-    return taken(schema, tables, numbers, spec.join_type, workers)
+    return taken(result, tables, numbers, spec.join_type, workers)
+
+
+def _returned(result: Layout, tables: Sequence[pa.Table], type_: JoinType) -> list[pa.Table]:
+    """The columns that a result has, of each side that it has columns of."""
+    sides = [tables[side] for side in type_.sides]
+    if result.picks is None:
+        return sides
+    return [table.select(some) for table, some in zip(sides, result.picks, strict=True)]
 
 
 def _typed(tables: tuple[pa.Table, pa.Table], on: Predicate) -> tuple[pa.Table, pa.Table]:
@@ -175,7 +189,7 @@ class _Keys:
 
 
 def taken(
-    schema: pa.Schema,
+    result: Layout,
     tables: Sequence[pa.Table],
     numbers: Sequence[Numbers],
     type_: JoinType,
@@ -183,10 +197,11 @@ def taken(
 ) -> pa.Table:
     """The result of a join type, by the numbers of its left and right rows; -1 for no partner."""
     if not len(numbers[type_.sides[0]]):
-        return schema.empty_table()
+        return result.schema.empty_table()
     crew = _core.NativeCrew(workers) if workers > 1 else None
-    sides = [(_store(tables[side], crew), numbers[side]) for side in type_.sides]
-    return matched_rows(schema, sides)
+    returned = zip(_returned(result, tables, type_), (numbers[side] for side in type_.sides), strict=True)
+    sides = [(_store(table, crew), rows_) for table, rows_ in returned if table.num_columns]
+    return matched_rows(result._replace(picks=None), sides)
 
 
 def _store(table: pa.Table, crew: _core.NativeCrew | None) -> RowStore:

@@ -1,7 +1,7 @@
 """WindowJoin: the join that users write. Tables of arriving rows in, a table of the new matches out."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self, TypeVar
 
@@ -21,7 +21,7 @@ from slidejoin.physical_streams import PhysicalStreams, Source
 from slidejoin.predicate import Predicate
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
-from slidejoin.source import split_arrivals, to_table
+from slidejoin.source import Pick, split_arrivals, to_table
 from slidejoin.spec import check_workers, join_spec
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window, is_whole
@@ -77,6 +77,11 @@ class WindowJoin(SavedJoin):
     when_full : str
         ``"error"``, or ``"drop_oldest"``: beyond ``max_rows`` the row that arrived first is dropped before
         its time, and counted (``stats["dropped_left"]``), as if the window held the last ``max_rows`` rows.
+    columns : list of str, optional
+        Names of columns of the result, after suffixes, in the order in which they come out; all if None.
+        Columns that neither these nor the condition nor the window need are dropped as rows are pushed:
+        they are not stored, and batches may have them or not. A name that the result does not have is a
+        SchemaError as soon as the columns are known.
 
     Notes
     -----
@@ -92,6 +97,10 @@ class WindowJoin(SavedJoin):
     >>> _ = join.push(left=pa.table({"trade": [1, 2], "price": [10.0, 20.0]}))
     >>> join.push(right=pa.table({"quote": ["a", "b"], "price": [20.25, 30.0]})).to_pylist()
     [{'trade': 2, 'price': 20.0, 'quote': 'a', 'price_right': 20.25}]
+    >>> near = sj.WindowJoin(sj.band("price", within=0.5), sj.rows(1000), columns=["quote", "trade"])
+    >>> _ = near.push(left=pa.table({"trade": [1, 2], "price": [10.0, 20.0], "venue": ["x", "y"]}))
+    >>> near.push(right=pa.table({"quote": ["a", "b"], "price": [20.25, 30.0]})).to_pylist()
+    [{'quote': 'a', 'trade': 2}]
     """
 
     def __init__(
@@ -106,6 +115,7 @@ class WindowJoin(SavedJoin):
         self_join: bool = False,
         *,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        columns: Sequence[str] | None = None,
         max_rows: int | tuple[int, int] | None = None,
         max_memory: int | str | None = None,
         max_fanout: int | None = None,
@@ -120,6 +130,7 @@ class WindowJoin(SavedJoin):
             order,
             suffixes,
             self_join,
+            columns,
             max_rows=max_rows,
             max_memory=max_memory,
             max_fanout=max_fanout,
@@ -160,8 +171,9 @@ class WindowJoin(SavedJoin):
         Returns
         -------
         pyarrow.Table
-            All left columns, then all right ones. Empty, and without columns, until both sides are known:
-            :func:`slidejoin.concat` makes one table of all results, or give the join ``schemas=``.
+            All left columns, then all right ones, or those of ``columns=``. Empty, and without columns, until
+            both sides are known: :func:`slidejoin.concat` makes one table of all results, or give the join
+            ``schemas=``.
 
         Notes
         -----
@@ -262,7 +274,10 @@ class WindowJoin(SavedJoin):
         return self._returned(self._live.collected, self._finish, open_only=not self._live.owed)
 
     def take_late(self, side: str) -> pa.Table:
-        """Late rows of a side since the last call, for windows with ``late="return"``."""
+        """Late rows of a side since the last call, for windows with ``late="return"``.
+
+        They have all columns of their side that are stored, under their own names (see ``columns``).
+        """
         if not self.spec.window.returns_late:
             raise UsageError("late rows are not kept; make the window with interval(..., late='return')")
         if side not in SIDES:
@@ -399,7 +414,7 @@ class WindowJoin(SavedJoin):
         sides: Sides
         if arrivals is not None:
             known = (checks[0].schema, checks[1].schema)
-            sides, *parts = split_arrivals(to_table(arrivals, "arrivals"), side, *known)
+            sides, *parts = split_arrivals(to_table(arrivals, "arrivals", self._picked(side)), side, *known)
             tables = {i: checks[i].check(part) for i, part in enumerate(parts)}
             count = len(sides)
         else:
@@ -410,6 +425,13 @@ class WindowJoin(SavedJoin):
         if not count and any(self._untyped(i, table) for i, table in tables.items()):
             return
         self._join(sides, tables, bool(store), limit=limit)
+
+    def _picked(self, side_column: str) -> Pick | None:
+        """What is read of interleaved batches; all if there is no ``columns=``."""
+        if self.spec.columns is None:
+            return None
+        left, right = self._live.sides
+        return lambda names: [n for n in names if n == side_column or left.stores(n) or right.stores(n)]
 
     def _wrong_push(self, *batches: Any) -> str:
         names = ("a batch without a side", "left", "right", "arrivals")
@@ -477,6 +499,7 @@ class WindowJoin(SavedJoin):
             self._live.ended,
             waiting,
             (self._live.crew.workers, engine.native.strategy()) if engine else None,
+            [None if side.schema is None else side.schema.names for side in self._live.sides],
         )
 
     def _close(self) -> None:

@@ -144,7 +144,7 @@ def bind(
     if spec.self_join:
         known = 0
     lefts, rights = (
-        {name: column_type(schema, side, name, origin) for name, origin in spec.columns(side).items()}
+        {name: column_type(schema, side, name, origin) for name, origin in spec.reads(side).items()}
         for side, schema in enumerate((left, right))
     )
     keys = tuple(_bind_key(each, lefts[each.left], rights[each.right], known) for each in spec.on.conjuncts)

@@ -7,8 +7,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from slidejoin.columns import output_schema
 from slidejoin.errors import SpecError, missing_column
-from slidejoin.result import output_schema
 from slidejoin.run.encode import check_types
 from slidejoin.run.files import STDIN, Input, open_input
 from slidejoin.run.target import Target, check_inputs_stay, find_target

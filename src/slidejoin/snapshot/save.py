@@ -170,6 +170,8 @@ def _head(
         "log": None if log is None else log.to_json(),
         "sources": None,
     }
+    if live.spec.columns is not None:
+        meta["names"] = [None if side.names is None else list(side.names) for side in live.sides]
     if sources is not None:
         order, waiting = sources.order.state()
         meta["sources"] = {"order": order, "columns": sources.columns}
@@ -204,6 +206,8 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     for i, name in enumerate(SIDES):
         if (part := head.parts.get(f"{name} columns")) is not None:
             live.sides[i].fix(read_table(part, rows=0).schema)
+            if spec.columns is not None:
+                live.sides[i].names = _names(meta["names"][i], live.sides[i].schema)
     side = _count(meta["held_side"])
     if "held" in head.parts:
         held = read_table(head.parts["held"])
@@ -233,6 +237,18 @@ def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Resto
     if note is not None and not isinstance(note, str):
         raise StateError(f"the snapshot contradicts itself: its note is {note!r}")
     return Restored(live, sources, SnapshotWriter(live, log, dict(sums) if log else None), note)
+
+
+def _names(names: Any, schema: pa.Schema) -> tuple[str, ...]:
+    """All names of a side, also those of columns that were not stored."""
+    if (
+        not isinstance(names, list)
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
+        or not set(schema.names) <= set(names)
+    ):
+        raise StateError(f"the snapshot contradicts itself: {schema.names} are stored of {names!r}")
+    return tuple(names)
 
 
 def _has_bytes(data: Data) -> bool:

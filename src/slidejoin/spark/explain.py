@@ -1,11 +1,13 @@
 """What a distributed join does and what it costs, for a reader; nothing runs."""
 
 import os
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from slidejoin.explain import Explanation
+from slidejoin.explain import Explanation, columns_line
 from slidejoin.join_type import JOIN_TYPES, How
+from slidejoin.keys.extract import SIDES
 from slidejoin.predicate import Predicate
 from slidejoin.spark import batch
 from slidejoin.spark.prepare import Prepared, prepare
@@ -26,6 +28,7 @@ def explain(
     event_time: str | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     name: str = "join",
+    columns: Sequence[str] | None = None,
     rate: float | None = None,
 ) -> Explanation:
     """Say how :func:`slidejoin.spark.join` would run a join: order of rows, partitions, state, latency.
@@ -49,7 +52,9 @@ def explain(
                 window=sj.interval("2s", "2s", time="ts", lateness="10s"),
                 partitions=4, state_dir="near/state", rate=1e5)
     """
-    prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time, state_dir, name)
+    prepared = prepare(
+        left, right, on, window, how, suffixes, partitions, event_time, state_dir, name, columns
+    )
     recipe = prepared.recipe
     half = recipe.halves[0]
     lines = [("join", f"{how} on {on!r}, of {'streams' if prepared.streaming else 'batches'}")]
@@ -67,6 +72,9 @@ def explain(
         lines.append(
             ("note", "every row of one side goes to all partitions: more of them do not divide its work")
         )
+    if prepared.picked is not None:
+        stored = dict(zip(SIDES, (schema.names for schema in recipe.schemas), strict=True))
+        lines.append(columns_line([name for _, name in prepared.picked.names], stored))
     if prepared.streaming:
         lines.append(("state", _state(prepared, rate)))
         lines.append(("kept in", f"{recipe.state_dir}, a folder for each query, below it {recipe.name!r}"))

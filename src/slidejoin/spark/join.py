@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -30,6 +30,7 @@ def join(
     event_time: str | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     name: str = "join",
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """Join two DataFrames on any ordered predicate: streams to a stream, batches to a batch.
 
@@ -62,11 +63,16 @@ def join(
         both, or remove both. A folder in ``spark.sql.streaming.checkpointLocation``, if the session has that.
     name : str
         Tells several joins of one query apart: each needs its own.
+    columns : list of str, optional
+        Names of columns of the result, after suffixes, in the order in which they come out; all if None. What
+        the join does not need is dropped before it crosses to Python, and is not in the state. A query is
+        started again with columns that need the same columns of both sides.
 
     Returns
     -------
     DataFrame
-        All left columns, then all right ones; semi and anti joins have those of one side.
+        All left columns, then all right ones, or those of ``columns``; semi and anti joins have those of one
+        side. The columns of ``event_time`` and ``late="return"`` come last.
 
     Raises
     ------
@@ -90,7 +96,9 @@ def join(
                     partitions=4, state_dir="near/state")
         near.writeStream.format("parquet").option("checkpointLocation", "near/checkpoint").start("near/out")
     """
-    prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time, state_dir, name)
+    prepared = prepare(
+        left, right, on, window, how, suffixes, partitions, event_time, state_dir, name, columns
+    )
     recipe = prepared.recipe
     if prepared.streaming:
         remember(recipe.state_dir)
@@ -101,6 +109,8 @@ def join(
                 stacklevel=2,
             )
     result = _mapped(prepared)
+    if prepared.picked is not None:
+        result = prepared.picked.result(result, prepared.output.names[len(recipe.matched) :])
     if recipe.event_time is None:
         return result
     # The later row of a pair is at most `lateness` behind, and a pair's times are at most so far apart.

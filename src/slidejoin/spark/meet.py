@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slidejoin.columns import Layout
 from slidejoin.join_type import JOIN_TYPES
 from slidejoin.spark.live import Live
 from slidejoin.spark.output import ROWS, results
@@ -21,6 +22,7 @@ class Meeting:
 
     def __init__(self, plan: Recipe, figures: Counter[str]) -> None:
         self._plan = plan
+        self._layout = Layout(plan.matched, plan.matched)
         self._figures = figures
 
     def overlap(self, left: Live, right: Live) -> bool:
@@ -48,7 +50,7 @@ class Meeting:
                         yield self._alone(tables[side], fresh)
             if only is None and len(numbers[0]):
                 self._figures["matches"] += len(numbers[0])
-                yield results(self._plan, taken(self._plan.matched, tables, numbers, JOIN_TYPES["inner"]))
+                yield results(self._plan, taken(self._layout, tables, numbers, JOIN_TYPES["inner"]))
 
     def unmatched(self, side: int, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Rows of one side without a partner."""
@@ -57,12 +59,12 @@ class Meeting:
         tables = [schema.empty_table() for schema in self._plan.schemas]
         numbers = [np.full(len(rows), -1), np.full(len(rows), -1)]
         tables[side], numbers[side] = table, rows
-        return results(self._plan, taken(self._plan.matched, tables, numbers, JOIN_TYPES["full"]))
+        return results(self._plan, taken(self._layout, tables, numbers, JOIN_TYPES["full"]))
 
     def _alone(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Rows of the one side that a semi or anti join has."""
         both = [table, table], [rows, rows]
-        return results(self._plan, taken(self._plan.matched, *both, self._plan.spec.join_type))
+        return results(self._plan, taken(self._layout, *both, self._plan.spec.join_type))
 
 
 def verified(half: Half, tables: Any, pair: Any) -> Any:

@@ -109,7 +109,7 @@ class Partitioning:
         column : callable
             Gives the column of a name, such as ``frame.__getitem__``.
         """
-        own = self.bound.spec.columns(side)
+        own = self.bound.spec.reads(side)
         floats = [_name(key, side) for key in self.bound.keys if key.key.kind == "f"]
         known = [column(name).isNotNull() for name in own] + [~F.isnan(column(name)) for name in floats]
         valid = reduce(and_, known)

@@ -4,7 +4,7 @@ import os
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from slidejoin.result import RowStore
 from slidejoin.spark.arrivals import placed
 from slidejoin.spark.columns import DELAY, arrow_schema, output_fields
 from slidejoin.spark.files import LocalFolder, open_folder
+from slidejoin.spark.picked import Picked, pick
 from slidejoin.spark.recipe import LATE, Recipe
 from slidejoin.spec import JoinSpec, join_spec
 from slidejoin.window import Interval, Rows, Window, Within
@@ -44,7 +45,9 @@ class Prepared:
     recipe : Recipe
         What tasks must know.
     output : StructType
-        Columns of the result.
+        Columns that come out of the tasks.
+    picked : Picked, optional
+        The columns of the result, where some were picked.
     """
 
     left: DataFrame
@@ -53,6 +56,7 @@ class Prepared:
     spec: JoinSpec
     recipe: Recipe
     output: types.StructType
+    picked: Picked | None = None
 
 
 def prepare(
@@ -66,10 +70,16 @@ def prepare(
     event_time: str | None,
     state_dir: str | os.PathLike[str] | None,
     name: str,
+    columns: Sequence[str] | None = None,
 ) -> Prepared:
     """Check the arguments of :func:`slidejoin.spark.join`. Changes nothing, and starts no job."""
-    spec = join_spec(on, _interval(window), how, order="none", suffixes=suffixes)
+    spec = join_spec(on, _interval(window), how, order="none", suffixes=suffixes, columns=columns)
     streaming = _streaming(left, right)
+    picked = None
+    if spec.columns is not None:
+        picked = pick(left, right, spec)
+        left, right = picked.left, picked.right
+        spec = replace(spec, columns=None)  # tasks return all columns that they get
     schemas = (arrow_schema(left.schema, SIDES[0]), arrow_schema(right.schema, SIDES[1]))
     for schema in schemas:
         RowStore(schema)  # raises where a type cannot be kept
@@ -99,7 +109,10 @@ def prepare(
     _ = recipe.halves  # raises where the columns do not fit
     sensitive = settings.get("spark.sql.caseSensitive", "false") == "true"
     output = _output(recipe, left.schema, right.schema, sensitive)
-    return Prepared(left, right, streaming, spec, recipe, output)
+    if picked is not None:
+        added = output.names[len(recipe.matched) :]
+        _refuse_same_names([name for _, name in picked.names] + added, sensitive)
+    return Prepared(left, right, streaming, spec, recipe, output, picked)
 
 
 def _interval(window: Any) -> Interval:

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from slidejoin.columns import output_schema
 from slidejoin.errors import SpecError, StateError
 from slidejoin.indexed import Plan, plan
 from slidejoin.join_type import JOIN_TYPES, JoinType
 from slidejoin.keys import BoundSpec, BoundTime, bind
 from slidejoin.predicate import Predicate
-from slidejoin.result import output_schema
 from slidejoin.sorted_runs import RunKernel
 from slidejoin.spark.partition import Partitioning
 from slidejoin.spark.runs import RunFormat
