@@ -13,7 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from benchmarks import bucket, foundation, index_claims, indexes, model, parallel, streams, two_tables, window
+from benchmarks import (
+    bucket,
+    foundation,
+    index_claims,
+    indexes,
+    model,
+    parallel,
+    product,
+    streams,
+    two_tables,
+    window,
+)
 from benchmarks.report import Report
 from slidejoin.run.session import check_spark
 
@@ -49,6 +60,11 @@ BENCHMARKS = {
             "window",
             "WindowJoin on tables of Arrow against NumericJoin on their keys; one core",
             window.run,
+        ),
+        Benchmark(
+            "product",
+            "large results in chunks, rows on disk, stream drivers, the command line",
+            product.run,
         ),
         Benchmark(
             "streams",
