@@ -358,3 +358,13 @@ def test_an_interrupt_between_portions_loses_nothing(monkeypatch):
         join.push(right={"k": [7, 7], "n": [0, 1]})
     out = join.push(right={"k": [7], "n": [2]})
     assert out.column("n_right").to_pylist() == [n for n in range(3) for _ in range(3000)]
+
+
+def test_unmatched_rows_wait_for_the_columns_of_the_other_side():
+    join = sj.WindowJoin(sj.equal("k"), sj.rows(2), how="left")
+    assert list(join.push_iter(left={"k": [1, 2, 3]})) == []  # 1 is final, and has no right columns yet
+    (chunk,) = join.push_iter(right={"b": [9], "k": [3]})
+    assert chunk.to_pylist() == [
+        {"k": 1, "b": None, "k_right": None},
+        {"k": 3, "b": 9, "k_right": 3},
+    ]

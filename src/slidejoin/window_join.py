@@ -378,7 +378,7 @@ class WindowJoin(SavedJoin):
         while not chunks.ready:
             if self._reader is None or self._reader() is not chunks:
                 raise StopIteration
-            if live.owed or live.waiting.held:
+            if live.owed or (live.waiting.held and live.layout is not None):
                 result, live.owed, live.waiting = live.collected()
                 chunks.add(result)
             elif live.remainder is not None:
