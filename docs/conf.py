@@ -4,10 +4,17 @@ Pages are plain Markdown, readable on a code host. Which page lies under which i
 navigation is added here, when a page is read.
 """
 
+import logging
+import re
 import tomllib
 from pathlib import Path
 
+from numpy.typing import ArrayLike, DTypeLike
+from sphinx.util.typing import stringify_annotation
+
 import slidejoin
+from slidejoin.predicate import Bound
+from slidejoin.window import Duration
 
 HERE = Path(__file__).parent
 CONTENTS = tomllib.loads((HERE / "contents.toml").read_text(encoding="utf-8"))
@@ -26,6 +33,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -42,6 +50,15 @@ toc_object_entries_show_parents = "hide"
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!slidejoin\b).*")]
 
+ALIASES = {
+    "ArrayLike": ArrayLike,
+    "DTypeLike": DTypeLike,
+    "Bound": Bound,
+    "Duration": Duration,
+    "How": slidejoin.How,
+}
+SPELLED_OUT = {name: stringify_annotation(alias, "smart") for name, alias in ALIASES.items()}
+
 # --- the site: nothing is loaded from elsewhere ---
 html_theme = "furo"
 html_title = f"slidejoin {release}"
@@ -57,14 +74,35 @@ html_theme_options = {
 
 
 def add_navigation(app, docname, source):
-    """Append the hidden table of contents of a page, as contents.toml has it."""
+    """Append the hidden table of contents of a page, as contents.toml has it.
+
+    Examples end with an empty line, as doctest wants it; the site does not show it.
+    """
+    source[0] = re.sub(r"(```python\n(?:(?!```).)*?)\n+```", r"\1\n```", source[0], flags=re.DOTALL)
+    is_markdown = Path(app.env.doc2path(docname)).suffix == ".md"
     for part in CONTENTS["part"]:
         if part["under"] == docname:
-            caption = [f":caption: {part['caption']}"] if "caption" in part else []
-            lines = ["```{toctree}", ":hidden:", *caption, "", *part["pages"], "```"]
+            options = [":hidden:", *([f":caption: {part['caption']}"] if "caption" in part else [])]
+            lines = [*options, "", *(f"/{page}" for page in part["pages"])]
+            if is_markdown:
+                lines = ["```{toctree}", *lines, "```"]
+            else:
+                lines = [".. toctree::", *(f"   {line}" for line in lines)]
             source[0] += "\n\n" + "\n".join(lines) + "\n"
 
 
+def name_aliases(app, what, name, obj, options, signature, returned):
+    """Write the names of type aliases in signatures instead of what they stand for."""
+
+    def named(text):
+        for alias, long in SPELLED_OUT.items():
+            text = text.replace(long, alias)
+        return text
+
+    return signature and named(signature), returned and named(returned)
+
+
 def setup(app):
-    """Connect the hook."""
+    """Connect the hooks."""
     app.connect("source-read", add_navigation)
+    app.connect("autodoc-process-signature", name_aliases)
