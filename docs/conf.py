@@ -9,7 +9,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from numpy.typing import ArrayLike, DTypeLike
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sphinx.util.typing import stringify_annotation
 
 import slidejoin
@@ -39,10 +40,12 @@ copybutton_prompt_is_regexp = True
 
 # --- API reference ---
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 toc_object_entries_show_parents = "hide"
@@ -56,6 +59,7 @@ ALIASES = {
     "Bound": Bound,
     "Duration": Duration,
     "How": slidejoin.How,
+    "NDArray[int64]": NDArray[np.int64],
 }
 SPELLED_OUT = {name: stringify_annotation(alias, "smart") for name, alias in ALIASES.items()}
 
