@@ -32,7 +32,8 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 60
+nb_execution_timeout = 120
+nb_output_stderr = "remove"  # libraries tell there what depends on the machine
 nb_merge_streams = True
 logging.getLogger("traitlets").setLevel(logging.WARNING)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

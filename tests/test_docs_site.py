@@ -72,7 +72,7 @@ def test_contents_lists_every_page_once():
         for pattern in ("**/*.md", "**/*.rst", "**/*.ipynb")
         for path in DOCS.glob(pattern)
     }
-    assert sorted(listed) == sorted(pages - {"index"})
+    assert sorted(listed) == sorted(pages - {"index"}), "list each page in docs/contents.toml once"
     assert {part["under"] for part in contents["part"]} <= pages
 
 
