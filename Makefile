@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test native-test mutants fuzz lint format stub bench peers setup clean
+.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test native-test mutants fuzz docs lint format stub bench peers setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -36,6 +36,7 @@ test:
 	$(PART) native 290 $(MAKE) --no-print-directory native-test
 	$(PART) python 220 $(MAKE) --no-print-directory python-test
 	$(PART) spark 230 $(MAKE) --no-print-directory spark-test
+	$(PART) docs 45 $(MAKE) --no-print-directory docs
 	$(PART) report
 
 # All instruction sets, and 30 times as many random cases.
@@ -103,6 +104,11 @@ fuzz: setup
 	$(BIN)/cmake --build build/fuzz -j $(JOBS) --target fuzz_index
 	build/fuzz/core/tests/fuzz_index -max_total_time=$(FUZZ_SECONDS) -max_len=512 -artifact_prefix=build/fuzz/ \
 		build/fuzz/corpus core/tests/corpus
+
+# The documentation site, into build/docs: warnings are errors, notebooks are executed, links and anchors checked.
+docs: setup
+	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -j $(JOBS) -d build/docs-cache docs build/docs
+	$(BIN)/python tools/check_site.py build/docs
 
 lint: setup
 	$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""What the documents show is executed: README, docstrings, examples."""
+"""What the documents show is executed: README, pages, recipes, docstrings, examples."""
 
 import doctest
 import importlib
@@ -43,10 +43,30 @@ def test_examples(path):
     assert run.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/model.md"])
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+RECIPES = [
+    str(path.relative_to(ROOT))
+    for path in sorted(ROOT.glob("docs/recipes/*.md"))
+    if "## What it prints" in path.read_text()
+]
+PAGES = [
+    page
+    for page in ["README.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/**/*.md")))]
+    if page not in RECIPES and python_blocks(page)
+]
+
+
+def test_guide_and_recipes_are_found():
+    assert {"README.md", "docs/guide/windows.md", "docs/comparison.md"} <= set(PAGES)
+    assert len(RECIPES) >= 4
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_pages(page):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
+    blocks = python_blocks(page)
     names = {}  # a reader goes on in the same session
     for block in blocks:
         test = doctest.DocTestParser().get_doctest(block, names, page, page, 0)
@@ -55,6 +75,20 @@ def test_pages(page):
             names = test.globs
         else:
             exec(compile(block, page, "exec"), names)
+
+
+@pytest.mark.parametrize("page", RECIPES)
+def test_recipes(page, tmp_path):
+    """The program of a recipe prints what the page says."""
+    (program,) = python_blocks(page)
+    (expected,) = re.findall(
+        r"## What it prints\n\n```text\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL
+    )
+    file = tmp_path / "recipe.py"
+    file.write_text(program, encoding="utf-8")
+    run = subprocess.run([sys.executable, "-W", "error", file], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == expected
 
 
 def test_readme_is_short():

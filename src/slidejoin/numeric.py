@@ -122,7 +122,7 @@ class NumericJoin:
 
     @property
     def index(self) -> str:
-        """The name of the index in use: the one that was asked for, or what ``auto`` has at present."""
+        """The index in use, which is the one that was asked for or the present choice of ``auto``."""
         name, _, _ = self._native.index()
         return name
 
@@ -138,7 +138,7 @@ class NumericJoin:
 
     @property
     def strategy(self) -> str:
-        """How several workers share the work: as was asked for, or what ``auto`` has chosen."""
+        """How several workers share the work, as was asked for or as ``auto`` has chosen."""
         return self._native.strategy()
 
     def __repr__(self) -> str:
@@ -237,7 +237,7 @@ class NumericJoin:
 
     @property
     def stats(self) -> NumericStats:
-        """Counters: rows and null keys so far, matches, tuples that may still match, bytes in use."""
+        """The counters of rows, null keys, matches, tuples that may still match, and bytes in use."""
         stats = self._native.stats()
         return cast(NumericStats, {name: stats[name] for name in NumericStats.__annotations__})
 

@@ -24,10 +24,20 @@ class Ranges:
 
     Attributes
     ----------
-    probe, run, start, end : arrays of int64
-        One record for each part of a run, by arrival.
-    left, right, arrival : arrays of int64
-        The other matches as positions, in the order of :meth:`NumericJoin.push`.
+    probe : array of int64
+        For each part of a run, the number of the arrival; parts are in the order of arrivals.
+    run : array of int64
+        For each part, its run.
+    start : array of int64
+        For each part, where it begins in the run.
+    end : array of int64
+        For each part, where it ends.
+    left : array of int64
+        The left positions of the other matches, in the order of :meth:`NumericJoin.push`.
+    right : array of int64
+        Their right positions.
+    arrival : array of int64
+        The numbers of their arrivals.
     runs : dict of int to array of int64
         The runs that the records refer to: positions of one side, by key. They are shared with other results
         and read-only.

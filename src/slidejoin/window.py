@@ -54,8 +54,10 @@ class Window(ABC):
         Whether durations are in nanoseconds; else they are in the units of integer timestamps.
     purge : str
         Whose arrivals make a tuple leave.
-    lateness, idle_after : int, optional
-        How far the watermark follows; after how many nanoseconds of silence a side does not hold it back.
+    lateness : int, optional
+        How far the watermark follows.
+    idle_after : int, optional
+        After how many nanoseconds of silence a side does not hold the watermark back.
     returns_late : bool
         Whether late tuples are kept for ``take_late``.
     """
@@ -307,10 +309,12 @@ def interval(
 
     Parameters
     ----------
-    before, after : int, str or timedelta
-        How much earlier and how much later than its left tuple a right tuple may be. Whole numbers for
-        integer timestamps; texts such as ``"10s"``, timedeltas or 0 for timestamps with a unit. Either may be
-        negative: ``interval("-1s", "5s")`` takes right tuples from 1 to 5 seconds later.
+    before : int, str or timedelta
+        How much earlier than its left tuple a right tuple may be: a whole number for integer timestamps; a
+        text such as ``"10s"``, a timedelta or 0 for timestamps with a unit.
+    after : int, str or timedelta
+        How much later than its left tuple a right tuple may be. Either bound may be negative:
+        ``interval("-1s", "5s")`` takes right tuples from 1 to 5 seconds later.
     time : str or (str, str), optional
         Name of the timestamp column, or of the left and the right one.
     lateness : int, str or timedelta, optional

@@ -286,14 +286,12 @@ class WindowJoin(SavedJoin):
 
     @property
     def sources(self) -> list[SourceInfo]:
-        """The sources in their order: side, name, whether open or idle, the latest time, rows that wait."""
-        return self._told(
-            lambda: self._sources.infos() if self._sources else [], open_only=False, counts=True
-        )
+        """The sources in their order, each with its state, its latest time and the rows that wait in it."""
+        return self._told(self._infos, open_only=False, counts=True)
 
     @property
     def stats(self) -> JoinStats:
-        """Counters: rows, matches, late and null rows, rows that may still match, watermark, bytes."""
+        """The counters of rows, matches, late, null and stored rows, the watermark, and bytes in use."""
         return self._told(self._stats, open_only=False, counts=True)
 
     @property

@@ -1,16 +1,20 @@
-"""The example script for Spark, run as a user would, and what it prints compared with brute force."""
+"""The example script for Spark and the code of the guide, run as a user would."""
 
 import csv
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 from datetime import datetime, timedelta
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "spark_streams.py"
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "spark_streams.py"
 
 
 def read(directory):
@@ -51,3 +55,25 @@ def test_it_prints_what_brute_force_finds(tmp_path):
     assert sorted(lines) == sorted(expected)
     assert len(lines) > 20
     assert last.startswith(f"{len(expected)} readings agree")
+
+
+def test_the_guide(spark, tmp_path):
+    """The code of docs/guide/spark.md, with streams of three trades and three quotes."""
+    (code,) = re.findall(r"```py\n(.*?)```", (ROOT / "docs/guide/spark.md").read_text("utf-8"), re.DOTALL)
+    rows = {"trades": [("A", 10.00, 0), ("B", 55.20, 1), ("A", 10.40, 3)],
+            "quotes": [("A", 10.04, 1), ("B", 55.30, 1), ("A", 10.38, 2)]}  # fmt: skip
+    streams = {}
+    for name, values in rows.items():
+        symbol, price, ts = zip(*values, strict=True)
+        times = pa.array([datetime(2024, 3, 1, 9, 30, second) for second in ts], pa.timestamp("us", "UTC"))
+        (tmp_path / name).mkdir()
+        table = pa.table({"symbol": symbol, "price": price, "ts": times})
+        pq.write_table(table, tmp_path / name / "0.parquet")
+        schema = "symbol string, price double, ts timestamp"
+        streams[name] = spark.readStream.schema(schema).parquet(str(tmp_path / name))
+    exec(compile(code.replace('"near/', f'"{tmp_path}/near/'), "docs/guide/spark.md", "exec"), streams)
+    (query,) = spark.streams.active
+    query.processAllAvailable()
+    query.stop()
+    found = spark.read.parquet(str(tmp_path / "near/out")).collect()
+    assert sorted((row.price, row.price_right) for row in found) == [(10.00, 10.04), (10.40, 10.38)]

@@ -144,7 +144,7 @@ class Costs:
 
     @cached_property
     def beta(self) -> float:
-        """Seconds of a match that is listed, beyond the comparison: the mean of 16 matches."""
+        """Seconds of a match that is listed, beyond the comparison, as the mean of 16 matches."""
         return self.listing(self.listing.rows[0], 16) / 16
 
     def arrival(

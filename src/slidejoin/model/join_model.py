@@ -39,8 +39,10 @@ class JoinModel:
     window : Window
         ``rows(n)``, ``rows(left=, right=)``, ``within("30s")``, or ``interval(before, after)`` of streams
         that are in order.
-    alpha, beta : float
-        Seconds of a comparison and of the output of a match, for the nested loop.
+    alpha : float
+        Seconds of a comparison, for the nested loop.
+    beta : float
+        Seconds of the output of a match, for the nested loop.
     selectivity : float
         Matches for each comparison of the nested loop, above 0 and up to 1.
     quota : float

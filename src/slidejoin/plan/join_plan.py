@@ -18,8 +18,10 @@ class Limit:
         ``processor``, ``latency`` or ``memory``.
     factor : float
         How many times today's rates; below 1 it is missed already.
-    left_rate, right_rate : float
-        Rows a second at which it happens, in the busiest interval.
+    left_rate : float
+        Left rows a second at which it happens, in the busiest interval.
+    right_rate : float
+        Right rows a second, likewise.
     """
 
     what: str
@@ -36,19 +38,26 @@ class JoinPlan:
     ----------
     engine : str
         ``embedded`` or ``spark``.
-    index, batch, workers : str, int, int
-        Embedded: the index, the rows of a push, and the threads.
-    partitions, trigger : int, float
-        Spark: tasks side by side, and seconds between two micro-batches.
+    index : str, optional
+        Embedded: the index.
+    batch : int, optional
+        Embedded: the rows of a push.
+    workers : int, optional
+        Embedded: the threads.
+    partitions : int, optional
+        Spark: tasks that run at the same time.
+    trigger : float, optional
+        Spark: seconds between two micro-batches.
     holds : bool
         Whether all targets are held.
     missed : tuple of str
         The targets that are not, for a reader.
     bearable : float
         If they are not: how many times the rates some setting would hold all of them, and 0 if at no rate.
-    utilisation, capacity : float
-        The share of the time that the join works in the hardest interval; rows of both sides a second at
-        which it would be 1.
+    utilisation : float
+        The share of the time that the join works in the hardest interval.
+    capacity : float
+        Rows of both sides a second at which the utilisation would be 1.
     latency : Latency
         Seconds from arrival to results, by cause, in the hardest interval.
     memory : float

@@ -60,12 +60,20 @@ def plan_join(
     ----------
     window : Window
         ``rows``, ``within`` or ``interval``.
-    left_rate, right_rate : number or array
-        Rows a second: steady, or a trace with one value for each ``interval`` seconds. Without
-        ``right_rate``, the right side is like the left one.
-    selectivity, matches, sample : float, float, pair of tables
-        How much matches: the share of pairs, or the matches of an arrival in full windows, or rows of both
-        sides to measure it by, with the condition ``on``. Give one of them.
+    left_rate : number or array
+        Left rows a second: steady, or a trace with one value for each ``interval`` seconds.
+    right_rate : number or array, optional
+        Right rows a second; as many as left ones unless given.
+    selectivity : float, optional
+        The share of pairs that match. Give this, ``matches`` or ``sample``.
+    matches : float, optional
+        Matches of an arrival in full windows.
+    sample : pair of tables, optional
+        Rows of both sides to measure the share of pairs by, with the condition ``on``.
+    on : Predicate, optional
+        The condition of the join, for ``sample``.
+    interval : float
+        Seconds of one value of a trace.
     latency : duration
         What at most one row in a hundred may take from its arrival to its results.
     memory : int or str, optional
@@ -76,15 +84,21 @@ def plan_join(
         ``embedded``, ``spark``, or ``any``: Spark where one process is not enough.
     cores : int, optional
         Most workers, or partitions of Spark at a time; as many as this process may use.
-    index, batch, workers : str, int, int, optional
-        Given where they are decided already.
+    index : str, optional
+        The index, if it is decided already.
+    batch : int, optional
+        The rows of a push, if they are decided already.
+    workers : int, optional
+        The number of threads, if it is decided already.
     rows : bool
         Whether ``WindowJoin`` runs it, whose results are rows; else ``NumericJoin``.
     row_bytes : int
         Bytes of a stored row.
-    sources, ordered : (int, int), bool
-        With ``ordered``, rows of so many sources of each side are joined in the order of time, and wait until
-        all sources have passed them.
+    sources : (int, int)
+        Physical streams of the left and of the right side.
+    ordered : bool
+        Whether the rows of all sources are joined in the order of time, and wait until all sources have
+        passed them.
     costs : Costs, optional
         What things cost; ``Costs.load()`` unless given.
 

@@ -44,7 +44,7 @@ class Latency:
 
     @property
     def p99(self) -> float:
-        """What one row in a hundred exceeds: it came first in its batch, and met a long queue."""
+        """What one row in a hundred exceeds, which came first in its batch and met a long queue."""
         return 2 * self.ready + 1.98 * self.collect + P99_QUEUE * self.queue + self.join
 
 

@@ -22,10 +22,14 @@ class StateRun:
 
     Attributes
     ----------
-    query, join : str
-        Whose they are: the query's id, the name of the join.
-    batch, partition : int
-        The micro-batch whose state was listed, and the partition. The run may have been written earlier.
+    query : str
+        The id of the query.
+    join : str
+        The name of the join.
+    batch : int
+        The micro-batch whose state was listed. The run may have been written earlier.
+    partition : int
+        The partition.
     side : str
         ``"left"`` or ``"right"``.
     rows : int
