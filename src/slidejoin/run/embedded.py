@@ -9,6 +9,7 @@ from rich.console import Console
 from slidejoin.cores import usable_cores
 from slidejoin.explain import Explanation
 from slidejoin.keys import bind
+from slidejoin.run.ahead import Behind
 from slidejoin.run.files import Input
 from slidejoin.run.job import Job, Summary
 from slidejoin.run.merge import Merge
@@ -55,14 +56,19 @@ def run(
         total = None if None in counts else sum(count or 0 for count in counts)
         with (
             open_writer(job.target, place, job.schema, saved and saved.output) as writer,
+            Behind(writer.write) as behind,
             RowProgress(console, total) as progress,
             recovery.watching(),
         ):
+            rows = writer.rows
             for table in join.results(batch):
-                writer.write(table.select(job.columns))
-                progress.update(join.rows, writer.rows)
-                if isinstance(join, Merge) and not join.is_over:
-                    recovery.save_if_due(join, writer)
+                behind.put(job.picked(table))
+                rows += table.num_rows
+                progress.update(join.rows, rows)
+                if isinstance(join, Merge) and not join.is_over and recovery.is_due:
+                    behind.wait()
+                    recovery.save(join, writer)
+            behind.wait()
             writer.finish()
     stats = join.join.stats() if isinstance(join, Merge) else None
     late = None if stats is None else stats["late_left"] + stats["late_right"]
@@ -92,7 +98,7 @@ class TableJoin:
     def results(self, batch: int) -> Iterator[pa.Table]:
         """Read all rows and yield the results."""
         tables = []
-        for side, files in enumerate(self._job.inputs):
+        for side, files in enumerate(self._job.read):
             tables.append(pa.concat_tables([files.schema.empty_table(), *files.batches(batch)]))
             self.read[side] = tables[-1].num_rows
         spec = self._job.spec

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin.errors import CapacityError, OrderError, StateError
-from slidejoin.keys import BoundTime, bind_time
+from slidejoin.keys import BoundTime, bind, bind_time
 from slidejoin.keys.extract import column_type
 from slidejoin.live import LiveJoin
 from slidejoin.order import Order, Ready
@@ -49,8 +49,9 @@ class Merge:
 
     def __init__(self, job: Job, join: LiveJoin | None = None, joined: Sequence[int] = (0, 0)) -> None:
         if join is None:
+            bind(job.spec, job.left.schema, job.right.schema)  # errors name all columns
             join = LiveJoin(job.spec)
-            join.fix((job.left.schema, job.right.schema))
+            join.fix((job.read[0].schema, job.read[1].schema))
         self.join = join
         self.joined = list(joined)  # rows of each side so far; others were read and wait
         self.read = [0, 0]  # rows of each side so far
@@ -179,7 +180,7 @@ class _Reader:
     """The batches of an input, cut to the size of the next push."""
 
     def __init__(self, job: Job, side: int, batch: int) -> None:
-        files = job.inputs[side]
+        files = job.read[side]
         self._batches = files.batches(batch)
         if job.sorts:
             assert job.arrive_by is not None
