@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
+from slidejoin.column_store import empty_table
 from slidejoin.run.ahead import in_threads
 from slidejoin.run.formats import GZIP
 
@@ -68,7 +69,7 @@ def _parsed(block: bytes, delimiter: str, names: list[str], options: pc_csv.Conv
     if not block:
         known = dict(options.column_types or {})
         wanted = options.include_columns or names
-        return pa.schema([(name, known.get(name, pa.null())) for name in wanted]).empty_table()
+        return empty_table(pa.schema([(name, known.get(name, pa.null())) for name in wanted]))
     return pc_csv.read_csv(
         pa.py_buffer(block),
         read_options=pc_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block) + 1),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from rich.console import Console
 
+from slidejoin.column_store import empty_table
 from slidejoin.cores import usable_cores
 from slidejoin.explain import Explanation
 from slidejoin.keys import bind
@@ -70,8 +71,7 @@ def run(
                     recovery.save(join, writer)
             behind.wait()
             writer.finish()
-    stats = join.join.stats() if isinstance(join, Merge) else None
-    late = None if stats is None else stats["late_left"] + stats["late_right"]
+    late = join.late if isinstance(join, Merge) else None
     continued = [] if saved is None else [f"continued after {sum(saved.joined):,} rows of an interrupted run"]
     return Summary(
         engine="embedded",
@@ -99,7 +99,7 @@ class TableJoin:
         """Read all rows and yield the results."""
         tables = []
         for side, files in enumerate(self._job.read):
-            tables.append(pa.concat_tables([files.schema.empty_table(), *files.batches(batch)]))
+            tables.append(pa.concat_tables([empty_table(files.schema), *files.batches(batch)]))
             self.read[side] = tables[-1].num_rows
         spec = self._job.spec
         result = join(tables[0], tables[1], spec.on, spec.how, suffixes=spec.suffixes, workers=usable_cores())

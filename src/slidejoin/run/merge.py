@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slidejoin.column_store import empty_table
 from slidejoin.errors import CapacityError, OrderError, StateError
 from slidejoin.keys import BoundTime, bind, bind_time
 from slidejoin.keys.extract import column_type
@@ -69,6 +70,13 @@ class Merge:
     def rows(self) -> int:
         """Rows joined so far."""
         return sum(self.joined)
+
+    @property
+    def late(self) -> int:
+        """Late rows so far."""
+        assert self.join.engine is not None
+        stats = self.join.engine.native.stats()
+        return int(stats["late_left"] + stats["late_right"])
 
     def results(self, batch: int) -> Iterator[pa.Table]:
         """Read all rows and yield the results. At each, ``joined`` counts the rows joined."""
@@ -199,7 +207,7 @@ class _Reader:
 def _sorted(files: Input, column: str, rows: int) -> Iterator[pa.Table]:
     """The rows in the order of a column, those without a value last; equal ones in the order of the files."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _SORTED_SHARE
-    parts, size = [files.schema.empty_table()], 0
+    parts, size = [empty_table(files.schema)], 0
     for part in files.batches(rows):
         parts.append(part)
         size += part.nbytes
