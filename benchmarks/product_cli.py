@@ -1,10 +1,11 @@
 """``slidejoin run`` on two CSV files, against a process that reads both with pyarrow and does nothing else.
 
-Trades and quotes have a number, a time in microseconds, a symbol and a price. A trade meets the quotes of its
-symbol within a second before and after whose price is near: about one of them, so that the result has as many rows
-as an input. The whole command is timed, from the start of its process to its end: all columns of both files are
-read, joined and written. The reader is a process, too, with all columns of the same types and all cores; it keeps
-both tables in memory, and writes nothing. Both have compiled modules, as an installed program has.
+Trades and quotes have a number, a time in microseconds, a symbol and a price. A trade meets the quotes of
+its symbol within a second before and after whose price is near: about one of them, so that the result has as
+many rows as an input. The whole command is timed, from the start of its process to its end: all columns of
+both files are read, joined and written. The reader is a process, too, with all columns of the same types and
+all cores; it keeps both tables in memory, and writes nothing. Both have compiled modules, as an installed
+program has.
 """
 
 import os
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -93,15 +95,15 @@ def lines(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
                 str(output), "--overwrite", "--quiet", *case.options,
             ]  # fmt: skip
             samples = alternate(
-                {
-                    "run": lambda command=command: seconds(command),
-                    "read": lambda: seconds(["-c", _READER, *files]),
-                },
+                {"run": partial(seconds, command), "read": partial(seconds, ["-c", _READER, *files])},
                 sizes.rounds,
             )
             what = f"slidejoin run, two CSV files of {sizes.rows:,} rows, {case.what}"
             yield measured(
-                f"{what} / reading them with pyarrow", ratios(samples["run"], samples["read"]), "x", case.target
+                f"{what} / reading them with pyarrow",
+                ratios(samples["run"], samples["read"]),
+                "x",
+                case.target,
             )
             yield measured(what, samples["run"], "s")
             yield measured(f"reading them with pyarrow, beside {case.what}", samples["read"], "s")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Never, NoReturn, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from slidejoin.predicate import Predicate
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.spec import check_workers, join_spec
+from slidejoin.spec import check_workers, join_spec, refuse_unknown
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window
 
@@ -90,7 +90,9 @@ class WindowJoin(SavedJoin):
         self_join: bool = False,
         *,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, type(self))
         self._start(LiveJoin(join_spec(on, window, how, index, workers, order, suffixes, self_join)))
         if schemas is not None:
             self._live.fix(_checked_schemas(schemas, self.spec.self_join))

@@ -1,8 +1,8 @@
 """Work that other threads do ahead of, or behind, the thread that joins.
 
 :func:`in_threads` gives results of functions in their order while threads compute the next ones.
-:class:`Behind` gives tables to a writer in a thread of its own. Both hold a bounded number of tables, and an error
-of a thread is raised where its result is asked for.
+:class:`Behind` gives tables to a writer in a thread of its own. Both hold a bounded number of tables, and an
+error of a thread is raised where its result is asked for.
 """
 
 import threading

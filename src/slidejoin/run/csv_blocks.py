@@ -1,10 +1,12 @@
 """CSV and TSV files, cut into blocks of whole lines that threads parse ahead of the reader.
 
-A file is read once, block by block. A cut is at the end of a line, and not inside of quotes, so that texts may
-have line breaks. The order of the rows is that of the file, whatever thread parsed them. Memory: a few blocks, as
-texts and as tables. Arrow's own reader of streams parses in one thread, and its data sets load pandas.
+A file is read once, block by block. A cut is at the end of a line, and not inside of quotes, so that texts
+may have line breaks. The order of the rows is that of the file, whatever thread parsed them. Memory: a few
+blocks, as texts and as tables. Arrow's own reader of streams parses in one thread, and its data sets load
+pandas.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -62,7 +64,7 @@ def _parsers(
         include_missing_columns=True,
     )
     for block in blocks:
-        yield lambda block=block: _parsed(block, delimiter, names, options)
+        yield functools.partial(_parsed, block, delimiter, names, options)
 
 
 def _parsed(block: bytes, delimiter: str, names: list[str], options: pc_csv.ConvertOptions) -> pa.Table:

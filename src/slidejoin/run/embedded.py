@@ -138,12 +138,20 @@ def _described(files: Input) -> str:
     return f"{files.name}: {count:,} {files.format} file{'s' * (count > 1)}; {columns}"
 
 
+def _arrival_option(job: Job) -> str:
+    return ",".join(dict.fromkeys(job.arrive_by or ()))
+
+
 def _notes(job: Job, late: int | None) -> list[str]:
     notes, window = [], job.spec.window
     if window.has_watermark and window.lateness is None:
         notes.append("the window has no lateness, so all rows were kept until the end")
     if late:
-        notes.append(f"{late:,} late rows were dropped: they were more than the lateness behind")
+        hint = "" if job.sorts else f", or sort the inputs: --sort-by {_arrival_option(job)}"
+        notes.append(
+            f"{late:,} late rows were dropped: they were more than the lateness behind; give a larger "
+            f"lateness{hint}"
+        )
     if job.sorts and job.arrive_by is not None:
         notes.append(f"both inputs were sorted in memory by {' and '.join(dict.fromkeys(job.arrive_by))}")
     return notes

@@ -14,8 +14,7 @@ from slidejoin.errors import SchemaError
 from slidejoin.run.formats import DELIMITERS
 from slidejoin.run.target import Target
 
-
-# Of a column in a row group. A larger dictionary saves nothing, since a row group has 2^16 rows, and costs time.
+# Of a column in a row group of 2^16 rows: a larger dictionary saves nothing, and costs time.
 _DICTIONARY_BYTES = 2**16
 
 

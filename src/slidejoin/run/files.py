@@ -2,7 +2,8 @@
 
 Files are read one after the other in the order of their paths. Names that begin with ``_`` or ``.`` are
 skipped, as in Spark. The types of text columns come from the first rows; their timestamps are read in
-microseconds, or in nanoseconds if one of the first rows has them. Standard input is copied to a temporary file first, since its first rows are read twice.
+microseconds, or in nanoseconds if one of the first rows has them. Standard input is copied to a temporary
+file first, since its first rows are read twice.
 """
 
 import functools
