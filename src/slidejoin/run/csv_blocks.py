@@ -86,7 +86,7 @@ def _opened(file: str, delimiter: str, size: int) -> tuple[list[str], Iterator[b
     first = next(texts, b"").removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
     end = _end_of_line(first)
     parse = pc_csv.ParseOptions(delimiter=delimiter)
-    names = pc_csv.read_csv(pa.py_buffer(first[:end]), parse_options=parse).column_names
+    names = pc_csv.read_csv(pa.py_buffer(first[:end] + b"\n"), parse_options=parse).column_names
 
     def rest() -> Iterator[bytes]:
         if first[end:].lstrip(b"\r\n"):
