@@ -1,4 +1,4 @@
-"""CSV in blocks: the rows of a file do not depend on where it is cut, and errors come in the order of the file."""
+"""CSV in blocks: rows do not depend on where a file is cut, and errors come in the order of the file."""
 
 import csv
 import gzip
