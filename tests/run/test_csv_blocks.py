@@ -121,3 +121,10 @@ def test_nanoseconds_behind_the_first_rows_are_refused_with_a_hint(tmp_path, mon
     found = open_input(str(tmp_path / "a.csv"))
     with pytest.raises(SchemaError, match=r"row 101 .*timestamp\[us\]: the first rows have at most micro"):
         list(found.batches(10))
+
+
+def test_a_bad_time_among_nanoseconds_names_its_row(tmp_path):
+    (tmp_path / "a.csv").write_text("ts\n2024-01-01 00:00:00.123456789\n2024-01-01 00:00:0x\n")
+    found = open_input(str(tmp_path / "a.csv"), time="ts")
+    with pytest.raises(SchemaError, match=r"row 2 .*'2024-01-01 00:00:0x' is not of type timestamp\[ns\]"):
+        list(found.batches(10))

@@ -39,17 +39,11 @@ def csv_schema(file: str, delimiter: str, convert: Mapping[str, Any]) -> pa.Sche
     return _parsed(next(blocks, b""), delimiter, names, pc_csv.ConvertOptions(**convert)).schema
 
 
-def reads_first_rows_as(
-    file: str, delimiter: str, name: str, type_: pa.DataType, convert: Mapping[str, Any]
-) -> bool:
-    """Whether the first rows of a column can be read as a type."""
+def first_texts(file: str, delimiter: str, name: str, convert: Mapping[str, Any]) -> pa.ChunkedArray:
+    """The first rows of a column as they are written."""
     names, blocks = _opened(file, delimiter, FIRST_BLOCK)
-    options = pc_csv.ConvertOptions(**convert, column_types={name: type_}, include_columns=[name])
-    try:
-        _parsed(next(blocks, b""), delimiter, names, options)
-    except pa.ArrowException:
-        return False
-    return True
+    options = pc_csv.ConvertOptions(**convert, column_types={name: pa.string()}, include_columns=[name])
+    return _parsed(next(blocks, b""), delimiter, names, options).column(0)
 
 
 def _parsers(

@@ -6,7 +6,6 @@ microseconds, or in nanoseconds if one of the first rows has them. Standard inpu
 file first, since its first rows are read twice.
 """
 
-import functools
 import glob
 import os
 import re
@@ -24,7 +23,7 @@ import pyarrow.compute as pc
 
 from slidejoin.errors import SchemaError, SpecError
 from slidejoin.run.bad_value import find_bad_value
-from slidejoin.run.csv_blocks import csv_schema, read_csv, reads_first_rows_as
+from slidejoin.run.csv_blocks import csv_schema, first_texts, read_csv
 from slidejoin.run.formats import DELIMITERS, GZIP, TEXTS, check_format, format_of, known_endings
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 # The empty field is null and nothing else is: NA may be a symbol.
 CONVERT = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
-_NANOSECONDS = re.compile(r"\.\d{7,}")
+_NANOSECONDS = r"\.\d{7}"
 _ZONE = re.compile(r"([Zz]|[+-]\d\d:?(\d\d)?)$")
 _PEEKED_ROWS = 1000
 _PEEKED_BYTES, _PEEKED_PLACES = 2**14, 8
@@ -250,25 +249,19 @@ def _settled(files: Input, schema: pa.Schema, time: str | None) -> pa.Schema:
         is_text = pa.types.is_string(type_) and field.name == time
         if pa.types.is_timestamp(type_) or is_text:
             zone = type_.tz if not is_text else None
-            if files.format == "json" and any(map(_ZONE.search, _first_texts(files, field.name)[:1])):
+            texts = _first_texts(files, field.name)
+            if files.format == "json" and len(texts) and _ZONE.search(texts[0].as_py()):
                 zone = "UTC"
-            unit = "ns" if _has_nanoseconds(files, field.name, zone) else "us"
+            unit = "ns" if pc.any(pc.match_substring_regex(texts, _NANOSECONDS)).as_py() else "us"
             schema = schema.set(i, pa.field(field.name, pa.timestamp(unit, zone)))
         elif pa.types.is_null(type_):
             schema = schema.set(i, pa.field(field.name, pa.string()))
     return schema
 
 
-def _has_nanoseconds(files: Input, name: str, zone: str | None) -> bool:
-    """Whether the first rows have a timestamp with more than six digits of a second."""
-    if files.format == "json":
-        return any(map(_NANOSECONDS.search, _first_texts(files, name)))
-    fits = functools.partial(reads_first_rows_as, files.files[0], DELIMITERS[files.format], name)
-    return not fits(pa.timestamp("us", zone), CONVERT) and fits(pa.timestamp("ns", zone), CONVERT)
-
-
-def _first_texts(files: Input, name: str) -> list[str]:
-    """The first timestamps of a JSON column as they are written, which the inferred type does not show."""
+def _first_texts(files: Input, name: str) -> pa.ChunkedArray:
+    """The first timestamps of a column as they are written, which the inferred type does not show."""
+    if files.format in DELIMITERS:
+        return first_texts(files.files[0], DELIMITERS[files.format], name, CONVERT)
     as_text = replace(files, schema=pa.schema([(name, pa.string())]))
-    texts: list[str] = pc.drop_null(_dataset(as_text).head(_PEEKED_ROWS).column(0)).to_pylist()
-    return texts
+    return pc.drop_null(_dataset(as_text).head(_PEEKED_ROWS).column(0))
