@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine.hpp"
+#include "live_tuples.hpp"
 #include "memory.hpp"
 #include "probe.hpp"
 #include "watermark.hpp"
@@ -31,8 +32,8 @@ struct Place {
     }
 };
 
-// Counts both sides and remembers what decides when a tuple leaves. Every admission costs O(1) amortised, in
-// event windows O(log w).
+// Counts both sides and remembers what decides when a tuple leaves. Every admission costs O(1) amortised; in
+// event windows O(log w) for a tuple out of order.
 class Window {
   public:
     struct Final {
@@ -196,12 +197,11 @@ class Window {
         for (std::size_t i = 0; i < held; ++i) {
             if (!lives(s, side, i)) continue;
             const std::int64_t time = s.times[i];
-            s.live.push_back({time, s.next + living.size()});
+            s.live.push(time, s.next + living.size());
             living.push_back(s.first + i);
             s.times.push(time);
             s.hidden.push(false);
         }
-        std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
         s.times.drop(held);
         s.hidden.drop(held);
         s.first = s.next;
@@ -274,7 +274,7 @@ class Window {
         for (Stream& s : streams_) {
             s.times.shrink();
             s.hidden.shrink();
-            s.live.shrink_to_fit();
+            s.live.shrink();
             s.unseen.shrink_to_fit();
         }
     }
@@ -290,12 +290,6 @@ class Window {
         return next > most ? std::max(next - most, streams_[side].first) : streams_[side].first;
     }
 
-    struct Live {
-        std::int64_t time;
-        std::uint64_t position;
-        auto operator<=>(const Live&) const = default;
-    };
-
     struct Stream {
         std::uint64_t next = 0;     // position of the next tuple
         std::uint64_t first = 0;    // first position still visible
@@ -309,30 +303,23 @@ class Window {
         Ring<std::int64_t> times;  // of positions [first, next), time and event windows only
         Ring<bool> hidden;         // of the same, event windows only: whether no arrival may meet it
         std::int64_t latest = std::numeric_limits<std::int64_t>::min();
-        std::vector<Live> live;             // event windows: tuples that may match, the earliest on top, and
+        LiveTuples live;                    // event windows: tuples that may match, and
         std::size_t gone = 0;               // so many that were dropped, whose positions are before `first`
         std::vector<std::uint64_t> unseen;  // other windows: positions that no arrival may meet; those before
         std::size_t unseen_gone = 0;        // this one have left
 
         std::size_t bytes() const {
-            return times.bytes() + hidden.bytes() + live.capacity() * sizeof(Live) +
-                   unseen.capacity() * sizeof(std::uint64_t);
+            return times.bytes() + hidden.bytes() + live.bytes() + unseen.capacity() * sizeof(std::uint64_t);
         }
 
         std::int64_t latest_or(std::int64_t of_both, bool own) const { return own ? latest : of_both; }
 
         std::size_t living() const { return live.size() - gone; }
 
-        // Takes out a tuple that left the heap. Returns whether it was still there to match.
-        bool take_out(const Live& left) {
-            if (left.position >= first) return true;
-            --gone;
-            return false;
-        }
-
-        void add_live(std::int64_t time) {
-            live.push_back({time, next});
-            std::push_heap(live.begin(), live.end(), std::greater<>());
+        // Whether a tuple that is no longer among the live ones was still there to match.
+        bool was_there(std::uint64_t position) {
+            gone -= position < first;
+            return position >= first;
         }
 
         void add_unseen() {
@@ -358,7 +345,7 @@ class Window {
         if (spec_.kind == WindowKind::event) {
             s.times.push(time);
             s.hidden.push(unseen);
-            if (!unseen) s.add_live(time);
+            if (!unseen) s.live.push(time, s.next);
         } else {
             if (spec_.kind == WindowKind::time) s.times.push(arrived);
             if (unseen) s.add_unseen();
@@ -387,8 +374,7 @@ class Window {
         ++s.first;
         drop_dead(s, side);
         if (s.gone * 2 <= s.live.size()) return;
-        std::erase_if(s.live, [&](const Live& each) { return each.position < s.first; });
-        std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
+        s.live.erase_before(s.first);
         s.gone = 0;
     }
 
@@ -428,27 +414,11 @@ class Window {
     }
 
     void forget_dead(Stream& s, Side side) {
-        const std::size_t few = s.live.size() / 64;
-        for (std::size_t popped = 0; !s.live.empty() && dead(s.live.front().time, side); ++popped) {
-            if (popped == few) {
-                forget_many(s, side);
-                break;
-            }
-            if (s.take_out(s.live.front())) tell(s, side, s.live.front().position);
-            std::pop_heap(s.live.begin(), s.live.end(), std::greater<>());
-            s.live.pop_back();
-        }
+        s.live.expire([&](std::int64_t time) { return dead(time, side); },
+                      [&](std::uint64_t position) {
+                          if (s.was_there(position)) tell(s, side, position);
+                      });
         drop_dead(s, side);
-    }
-
-    // Expires many tuples at once: one pass over all instead of a descent of the heap for each.
-    void forget_many(Stream& s, Side side) {
-        const auto living = std::partition(s.live.begin(), s.live.end(),
-                                           [&](const Live& each) { return dead(each.time, side); });
-        for (auto each = s.live.begin(); each != living; ++each)
-            if (s.take_out(*each)) tell(s, side, each->position);
-        s.live.erase(s.live.begin(), living);
-        std::make_heap(s.live.begin(), s.live.end(), std::greater<>());
     }
 
     WindowSpec spec_;

@@ -167,3 +167,16 @@ def test_the_fingerprint_is_of_the_meaning():
         join_spec(ON, 10, self_join=True),
     ]
     assert len({base, *(spec.fingerprint for spec in others)}) == len(others) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("strategy", r"NumericJoin has it, WindowJoin chooses .*leave it out"),
+        ("worker", r"did you mean 'workers'\?"),
+        ("qqq", r"it has on, window, how,"),
+    ],
+)
+def test_unknown_arguments_of_a_join(name, says):
+    with pytest.raises(sj.SpecError, match=rf"WindowJoin has no argument '{name}'; {says}"):
+        sj.WindowJoin(band("x", within=1), 5, **{name: 1})

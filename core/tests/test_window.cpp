@@ -229,3 +229,31 @@ TEST(without_lateness_ties_are_in_time_and_stay) {
     CHECK_EQUAL(window.stored(Side::right), 1u);
 }
 SLIDEJOIN_TARGET_END
+
+TEST(event_window_expires_tuples_in_any_order_of_time) {
+    const std::uint64_t lateness = 40;
+    const std::int64_t reach = 25;
+    Window window(join(event(reach, reach, lateness), false));
+    std::vector<std::pair<std::int64_t, std::uint64_t>> held;  // time and position of left tuples
+    std::uint64_t random = 7, next = 0;
+    for (std::int64_t i = 0; i < 4000; ++i) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        // Phases in the order of time, and phases out of it.
+        const std::int64_t time = 3 * i - ((i / 500) % 2 ? static_cast<std::int64_t>(random >> 59) : 0);
+        CHECK_EQUAL(window.refuse(Side::left, time), false);
+        held.push_back({time, next++});
+        window.finals().clear();
+        window.admit(Side::left, time, {true, false, true});
+        window.admit(Side::right, time, {true, false, true});
+        std::vector<Window::Final> expected;
+        const auto gone = [&](const auto& each) { return each.first + reach < window.watermark().at(); };
+        for (const auto& each : held)
+            if (gone(each)) expected.push_back({Side::left, each.second});
+        std::erase_if(held, gone);
+        std::vector<Window::Final> told = window.finals();
+        std::erase_if(told, [](const Window::Final& each) { return each.side == Side::right; });
+        std::sort(told.begin(), told.end());
+        CHECK_EQUAL(told == expected, true);
+        CHECK_EQUAL(window.stored(Side::left), held.size());
+    }
+}

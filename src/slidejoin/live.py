@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slidejoin import _core
 from slidejoin.bound_join import BoundJoin, Part, Parts, Sides
 from slidejoin.capacity import require_capacity
-from slidejoin.column_store import nulls
+from slidejoin.column_store import empty_table, nulls
 from slidejoin.columns import Layout, alone, layout, sides_of
 from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
@@ -244,7 +244,7 @@ class LiveJoin:
         if self._empty is None:
             if self.output is None:
                 return pa.table({})
-            self._empty = self.output.empty_table()
+            self._empty = empty_table(self.output)
         return self._empty
 
     @property

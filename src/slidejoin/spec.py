@@ -5,6 +5,7 @@ Neither knows the types of columns; ``keys`` binds a :class:`JoinSpec` to two sc
 """
 
 import hashlib
+import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -139,6 +140,16 @@ class NumericSpec:
     group: int
     workers: int = 1
     strategy: str = "auto"
+
+
+def refuse_unknown(unknown: Mapping[str, object], of: type) -> None:
+    """Raise SpecError for the first argument that a join of this class does not have."""
+    for name in unknown:
+        known = [each for each in inspect.signature(of).parameters if each != "unknown"]
+        hint = suggestion(name, known) or f"; it has {', '.join(known)}"
+        if name == "strategy":
+            hint = "; NumericJoin has it, WindowJoin chooses how its workers share a push: leave it out"
+        raise SpecError(f"{of.__name__} has no argument {name!r}{hint}")
 
 
 def join_spec(

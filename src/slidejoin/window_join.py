@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self, TypeVar
+from typing import Any, Literal, Never, NoReturn, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from slidejoin.predicate import Predicate
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import Pick, split_arrivals, to_table
-from slidejoin.spec import check_workers, join_spec
+from slidejoin.spec import check_workers, join_spec, refuse_unknown
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window, is_whole
 
@@ -120,7 +120,9 @@ class WindowJoin(SavedJoin):
         max_memory: int | str | None = None,
         max_fanout: int | None = None,
         when_full: Literal["error", "drop_oldest"] = "error",
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, type(self))
         spec = join_spec(
             on,
             window,

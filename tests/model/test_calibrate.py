@@ -103,6 +103,22 @@ def test_the_command_refuses_in_one_line(tmp_path):
         assert len(result.stderr.strip().splitlines()) == 1
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    def measure(*_):
+        raise AssertionError("nothing may be measured")
+
+    monkeypatch.setattr("slidejoin.cli.calibrate.measure", measure)
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path, tmp_path / "file" / "costs.json"):
+        result = CliRunner().invoke(app, ["model", "calibrate", "--output", str(place)])
+        assert (result.exit_code, len(result.output.strip().splitlines())) == (1, 1), result.output
+
+
+def test_short_calibrations_say_what_is_extrapolated(tmp_path):
+    words = ["model", "calibrate", "--seconds", "0.1", "--output", str(tmp_path / "costs.json")]
+    assert "were not measured in this time" in CliRunner().invoke(app, words).output
+
+
 def test_sparks_floor_and_row_are_those_of_its_batches(monkeypatch):
     def run(setup, _console, _output, partitions):
         assert partitions == 1  # a row's seconds are those of one partition

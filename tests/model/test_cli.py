@@ -97,6 +97,8 @@ def test_index(tmp_path):
     assert result.exit_code == 0, result.output
     cost = Costs.default().arrival("im-tree", window=(400, 200), matches=0.01 * 80_000 / 3 / 100, batch=64)
     assert written(tmp_path / "all.csv")["latency_join"][3] == pytest.approx(cost.total)
+    assert "matches/s" in result.output  # an index makes no comparisons
+    assert "compar" not in result.output
 
 
 def test_long_runs_are_summarised():

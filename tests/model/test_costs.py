@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slidejoin as sj
 from slidejoin.errors import SpecError, StateError
 from slidejoin.index import PARAMETERS
-from slidejoin.model import Costs
+from slidejoin.model import Costs, IndexCost
 from slidejoin.model.cost_file import costs_path, from_json, to_json
 from slidejoin.model.costs import SHARED, moved_entries
 from slidejoin.model.surface import Surface, rising
+from slidejoin.plan import plan_join
 
 DEFAULT = Costs.default()
 indexes = st.sampled_from(sorted(PARAMETERS))
@@ -251,3 +253,23 @@ def test_text_that_is_not_costs(tmp_path, text):
 
 def test_costs_without_spark():
     assert from_json({**to_json(DEFAULT), "spark": None}).spark is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: DEFAULT.arrival("b-tree", window="many", matches=1),
+        lambda: DEFAULT.arrival("b-tree", window=10, matches=None),
+        lambda: DEFAULT.arrival("b-tree", window=10, matches=1, batch="a"),
+        lambda: DEFAULT.arrival(["b-tree"], window=10, matches=1),
+        lambda: DEFAULT.memory("b-tree", None),
+        lambda: DEFAULT.scaling("phases", "two"),
+        lambda: Costs.load(5),
+        lambda: DEFAULT.save(5),
+        lambda: IndexCost("b-tree", "costs.json"),
+        lambda: plan_join(sj.rows(10), 5, matches=1, costs="costs.json"),
+    ],
+)
+def test_wrong_types_are_refused_in_words(call):
+    with pytest.raises(SpecError, match=r"expected|known are"):
+        call()

@@ -86,3 +86,26 @@ def test_a_trace_without_columns_is_refused(tmp_path):
     result = plan("--window", "rows(5)", "--trace", str(tmp_path / "rates.csv"), "--matches", "1")
     assert result.exit_code == 1
     assert "expected left and right" in result.output
+
+
+def test_workers_and_sources_are_taken():
+    many = [*BASIC, "--json", "--cores", "4"]
+    assert json.loads(plan(*many, "--workers", "2").output)["workers"] == 2
+    calm = json.loads(plan(*many, "--ordered").output)
+    waits = json.loads(plan(*many, "--ordered", "--sources", "5,5").output)
+    assert waits["latency"] != calm["latency"]
+    assert json.loads(plan(*many).output)["latency"] != waits["latency"]
+    for words, says in (
+        (["--sources", "2,2"], "--sources is for --ordered"),
+        (["--ordered", "--sources", "2"], "expected two whole numbers above 0"),
+        (["--ordered", "--sources", "0,1"], "such as 3,2"),
+    ):
+        result = plan(*BASIC, *words)
+        assert result.exit_code == 1
+        assert says in result.output
+
+
+def test_windows_beyond_the_measured_ones_are_marked():
+    large = ["--window", "rows(50_000_000)", "--left-rate", "100", "--matches", "2"]
+    assert "were not measured, but extrapolated from" in plan(*large).output
+    assert "extrapolated" not in plan(*BASIC, "--cores", "1").output

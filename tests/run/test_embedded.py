@@ -436,6 +436,42 @@ def test_columns_are_picked_in_order(tmp_path, inputs, window):
         assert table.to_pylist() == expected.select(["b", "price_right", "a"]).to_pylist()
 
 
+@pytest.mark.parametrize("how", JOIN_TYPES)
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_columns_that_are_not_needed_are_not_read(tmp_path, inputs, how, format_):
+    """The names of the result are those of all columns, the rows those of a run that picks afterwards."""
+    only = {"l": 0, "r": 1}.get(how[0]) if how.endswith(("semi", "anti")) else None
+    columns = {None: "price_right,b,a", 0: "amount,a", 1: "price,b"}[only]
+    for table, name in zip(inputs, ("l", "r"), strict=True):
+        cases.write(table, tmp_path / format_ / name, format_=format_)
+    paths = [str(tmp_path / format_ / name) for name in "lr"]
+    job = make_job(*paths, on=ON, window=INTERVAL, output=tmp_path / "out", how=how, columns=columns)
+    needed = {"symbol", "price", "ts"}
+    picked = [{"a"} if only != 1 else set(), {"b"} if only != 0 else set()]
+    picked[0] |= {"amount"} if only == 0 else set()
+    assert [set(side.schema.names) for side in job.read] == [needed | extra for extra in picked]
+    run(tmp_path, *paths, how=how, columns=columns)
+    found = pq.read_table(tmp_path / "out")
+    assert found.column_names == columns.split(",")
+    run(tmp_path, *paths, how=how)
+    assert found.equals(pq.read_table(tmp_path / "out").select(columns.split(",")))
+
+
+def test_columns_of_the_order_are_read(tmp_path, inputs):  # noqa: ARG001
+    job = make_job(
+        str(tmp_path / "left"), str(tmp_path / "right"), on="left.price <= right.price", window="rows(9)",
+        output=tmp_path / "out", columns="b", merge_by="ts,amount",
+    )  # fmt: skip
+    assert [side.schema.names for side in job.read] == [["price", "ts"], ["b", "price", "amount"]]
+
+
+def test_late_rows_recommend_sorting(tmp_path, inputs):  # noqa: ARG001
+    window = "interval('5s', '1s', time='ts', lateness='1ms')"
+    summary = run(tmp_path, tmp_path / "left", tmp_path / "right", window=window)
+    assert summary.late_rows
+    assert any("larger lateness, or sort the inputs: --sort-by ts" in note for note in summary.notes)
+
+
 def test_columns_that_are_not_there(tmp_path, inputs):  # noqa: ARG001
     left, right = tmp_path / "left", tmp_path / "right"
     with pytest.raises(SchemaError, match=r"the result has no column 'prize'.*did you mean 'price'"):

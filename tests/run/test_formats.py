@@ -254,6 +254,14 @@ def test_targets(tmp_path):
     assert find_target("a", "json").is_directory is False
     (tmp_path / "b.parquet").mkdir()
     assert find_target(tmp_path / "b.parquet").is_directory is True
+    for name, meant in (("near.cvs", r"\.csv"), ("near.PARQET", r"\.parquet"), ("out/near.prq", r"\.pq")):
+        with pytest.raises(SpecError, match=rf"tells no format .*{name}/ for a directory.*mean '{meant}'"):
+            find_target(name)
+    with pytest.raises(SpecError, match=r"the ending \.2 tells no format"):
+        find_target("run-1.2")
+    assert find_target("run-1.2/").is_directory
+    assert find_target("run-1.2", "csv").format == "csv"
+    assert find_target(".hidden").is_directory
     with pytest.raises(SpecError, match="a directory, which holds Parquet; name a file for csv"):
         find_target(tmp_path, "csv")
     with pytest.raises(

@@ -20,7 +20,7 @@ from rich.console import Console
 
 import slidejoin as sj
 from slidejoin.errors import OrderError, SpecError, StateError
-from slidejoin.run import embedded, merge, recovery, write
+from slidejoin.run import csv_blocks, embedded, merge, recovery, write
 from slidejoin.run.files import open_input
 from slidejoin.run.job import make_job
 from slidejoin.run.output import open_writer, work_directory
@@ -263,6 +263,39 @@ def test_disorder_behind_a_snapshot_is_noticed(tmp_path):
     join = merge.Merge(job).join
     with pytest.raises(OrderError, match="left, row 4: 'ts' is 1 after 3"):
         list(merge.Merge(job, join, (3, 0)).results(3))
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("output", ["out.csv", "out.parquet", "out"])
+def test_csv_inputs_and_picked_columns_are_continued(tmp_path, inputs, monkeypatch, output):
+    """Threads read ahead of the join and write behind it: a snapshot has what was joined and written."""
+    inputs("interval")
+    for name in ("left", "right"):
+        table = pq.read_table(tmp_path / name)
+        for file in (tmp_path / name).iterdir():
+            file.unlink()
+        cases.write(table, tmp_path / name, files=2, format_="csv")
+    monkeypatch.setattr(csv_blocks, "BLOCK", 300)
+    picked = {"columns": "text_right,left,ts_right", "how": "full"}
+    run(job_of(tmp_path, "interval", f"whole-{output}" if output != "out" else "whole", **picked))
+    original, pushes = merge.Merge._push, itertools.count(1)
+
+    def pressing(self, *arguments):
+        if next(pushes) % 9 == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(merge.Merge, "_push", pressing)
+    stops = 0
+    while True:
+        try:
+            run(job_of(tmp_path, "interval", output, **picked), resume=True)
+            break
+        except Interrupted:
+            stops += 1
+    assert stops >= 2
+    whole = tmp_path / (f"whole-{output}" if output != "out" else "whole")
+    assert content(tmp_path / output) == content(whole)
 
 
 def test_resume_without_a_state_starts_at_the_beginning(tmp_path, inputs):

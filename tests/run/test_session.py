@@ -121,6 +121,35 @@ def test_command_line_does_not_import_pyspark():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_the_package_does_not_import_the_whole_model():
+    code = "import slidejoin, sys; sys.exit('slidejoin.model.join_model' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_run_does_not_import_what_takes_long(tmp_path):
+    """Arrow loads pandas for data sets, and for arrays that it makes of Python values."""
+    pytest.importorskip("pandas")
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("id,ts,name\n" + "".join(f"{i},{i},x\n" for i in range(100)))
+    code = """
+import sys
+from slidejoin.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+found = {"pandas", "pyarrow.dataset"} & set(sys.modules)
+sys.exit(f"{found} loaded" if found else 0)
+"""
+    words = ["--on", "left.id = right.id", "--window", "interval(1, 1, time='ts', lateness=1)", "--quiet"]
+    for output in ("out.parquet", "out.csv"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "run", "a.csv", "b.csv", *words, "--output", output],
+            cwd=tmp_path, check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
 def test_recommended_settings_fit_the_version(monkeypatch):
     pyspark = pytest.importorskip("pyspark")
     manager = "spark.sql.streaming.checkpointFileManagerClass"

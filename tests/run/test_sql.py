@@ -120,6 +120,23 @@ def test_errors_point_at_the_place(written, place, says):
     assert caret.index("^") == place + 2
 
 
+@pytest.mark.parametrize(
+    ("written", "place", "says"),
+    [
+        ("symbol = symbol", 0, "write left.symbol or right.symbol, such as left.symbol = right.symbol"),
+        ("abs(price - cost) <= 3 and a <> b", 4, "write left.price"),
+        ('"unit price" between 1 and 2', 0, 'left."unit price"'),
+    ],
+)
+def test_columns_without_a_side(written, place, says):
+    with pytest.raises(SpecError) as error:
+        parse_condition(written)
+    message, line, caret = str(error.value).split("\n")
+    assert "a column needs its side" in message
+    assert says in message
+    assert (line.strip(), caret.index("^") - 2) == (written, place)
+
+
 def test_long_texts_are_refused():
     with pytest.raises(SpecError, match="10,000 are the most"):
         parse_condition("left.a = right.a and " * 1000 + "left.a = right.a")

@@ -10,8 +10,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from slidejoin.calibration import calibrate as measure
+from slidejoin.calibration.indexes import Effort
 from slidejoin.cli.failure import one_line
 from slidejoin.model import Costs
+from slidejoin.model.cost_file import check_place
 
 _WINDOW, _BATCH = 2**17, 1024  # of the printed costs
 _UNSURE = 0.1  # a spread from which on a figure is doubtful
@@ -31,6 +33,7 @@ def calibrate(
     """Measure what each index costs on this machine, for `plan` and index="auto"."""
     console = Console()
     with one_line():
+        check_place(output)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
             console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
@@ -69,6 +72,13 @@ def _print(console: Console, costs: Costs) -> None:
         console.print(f"{line} (± {costs.spread[name]:.0%})", markup=False, highlight=False)
     spreads = {name: each.spread for name, each in costs.index_costs.items()}
     spreads |= {name: costs.spread[name] for name in lines}
+    largest = costs.largest_window
+    if largest < Effort().windows[-1]:
+        console.print(
+            f"windows of more than {largest:,} rows were not measured in this time: their costs are "
+            "extrapolated and may be far off; give more --seconds",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
     unsure = [name for name, spread in spreads.items() if spread > _UNSURE]
     if unsure:
         console.print(

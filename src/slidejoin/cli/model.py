@@ -187,13 +187,15 @@ def _write_csv(file: Path, table: ModelTable, left: Rates, right: Rates) -> None
 
 def _print(console: Console, model: JoinModel, table: ModelTable, left: Rates, right: Rates) -> None:
     """Means over spans of intervals, and what happened in all."""
+    # An index finds the matches without the comparisons, which the model counts with.
+    done_name, share = ("compared/s", 1.0) if model.cost is None else ("matches/s", model.selectivity)
     load = table["work"] / (model.quota * model.interval * model.units)
     spans = np.array_split(np.arange(table.intervals), min(_SPANS, table.intervals))
     columns = {
         "time": [f"{span[0] * model.interval:g} s" for span in spans],
         "left/s": [_number(left[span].mean()) for span in spans],
         "right/s": [_number(right[span].mean()) for span in spans],
-        "compared/s": [_number(table["throughput"][span].mean() / model.interval) for span in spans],
+        done_name: [_number(share * table["throughput"][span].mean() / model.interval) for span in spans],
         "load": [f"{100 * load[span].mean():.3g} %" for span in spans],
         "latency": [_seconds(table["latency"][span].mean()) for span in spans],
     }
@@ -213,14 +215,15 @@ def _print(console: Console, model: JoinModel, table: ModelTable, left: Rates, r
     done = table["throughput"].sum()
     worst = int(table["latency"].argmax())
     console.print(
-        f"{_number(done)} comparisons, {_number(done * model.selectivity)} matches; "
+        f"{_number(done) + ' comparisons, ' if model.cost is None else ''}"
+        f"{_number(done * model.selectivity)} matches; "
         f"latency at most {_seconds(table['latency'][worst])}, at {worst * model.interval:g} s"
     )
     if (load > 1).any():
         waiting = max(0.0, 1 - done / table["comparisons"].sum())
         console.print(
             f"{(load > 1).sum():,} intervals bring more work than the quota allows; "
-            f"{waiting:.2%} of the comparisons still wait at the end"
+            f"{waiting:.2%} of the {'comparisons' if model.cost is None else 'matches'} still wait at the end"
         )
 
 

@@ -54,6 +54,17 @@ def plan(
         int | None,
         typer.Option(min=1, help="Rows of a push, if decided.", show_default="1 to 262144"),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads of a join, if decided.", show_default="up to --cores"),
+    ] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Rows of all sources are joined in the order of time.")
+    ] = False,
+    sources: Annotated[
+        str | None,
+        typer.Option(help="With --ordered: sources of each side, left,right.", show_default="1,1"),
+    ] = None,
     row_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a stored row.")] = 32,
     costs: Annotated[
         Path | None,
@@ -69,7 +80,7 @@ def plan(
         chosen = _chosen(
             window, left_rate, right_rate, trace, interval, selectivity, matches,
             (sample_left, sample_right), on, latency, memory, headroom, engine, cores, index, batch,
-            row_bytes, costs,
+            row_bytes, costs, workers, ordered, sources,
         )  # fmt: skip
     if json:
         typer.echo(json_text.dumps(chosen.to_json(), indent=1))
@@ -83,7 +94,8 @@ def _chosen(
     window: str, left_rate: float | None, right_rate: float | None, trace: Path | None, interval: float,
     selectivity: float | None, matches: float | None, samples: tuple[str | None, str | None], on: str | None,
     latency: str, memory: str | None, headroom: float, engine: str, cores: int | None, index: str | None,
-    batch: int | None, row_bytes: int, costs: Path | None,
+    batch: int | None, row_bytes: int, costs: Path | None, workers: int | None, ordered: bool,
+    sources: str | None,
 ) -> JoinPlan:  # fmt: skip
     if (left_rate is None) == (trace is None):
         fail("give the rates either by --left-rate (and --right-rate) or by --trace, not both or none")
@@ -93,6 +105,8 @@ def _chosen(
         fail("give both --sample-left and --sample-right")
     if sum(each is not None for each in (selectivity, matches, samples[0])) != 1:
         fail("give one of --selectivity, --matches, or --sample-left and --sample-right with --on")
+    if sources is not None and not ordered:
+        fail("--sources is for --ordered; give both or leave it out")
     rates: tuple[Any, Any] = (left_rate, right_rate) if trace is None else _trace(trace)
     left, right = samples
     return plan_join(
@@ -100,8 +114,18 @@ def _chosen(
         sample=None if left is None or right is None else (_sample(left), _sample(right)),
         on=None if on is None else parse_condition(on),
         latency=latency, memory=memory, headroom=headroom, engine=engine, cores=cores, index=index,
-        batch=batch, row_bytes=row_bytes, costs=None if costs is None else Costs.load(costs),
+        batch=batch, workers=workers, ordered=ordered, sources=_sources(sources),
+        row_bytes=row_bytes, costs=None if costs is None else Costs.load(costs),
     )  # fmt: skip
+
+
+def _sources(given: str | None) -> tuple[int, int]:
+    parts = ("1,1" if given is None else given).split(",")
+    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise SpecError(
+            f"--sources {given!r}; expected two whole numbers above 0, left and right, such as 3,2"
+        )
+    return int(parts[0]), int(parts[1])
 
 
 def _sample(path: str) -> pa.Table:

@@ -46,11 +46,21 @@ def run(
     on: Annotated[str, typer.Option(help=f"Condition: {EXAMPLES['sql']} or {EXAMPLES['condition']}")],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="File, or directory for Parquet files; - is standard output."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File: .csv, .parquet, .jsonl, .arrow ...; a name without ending is a directory of Parquet "
+            "files; - is standard output.",
+        ),
     ],
     window: Annotated[
         str | None,
-        typer.Option(help=f"Window: {EXAMPLES['window']}", show_default="none: all rows meet all rows"),
+        typer.Option(
+            help="Which rows can meet: interval('5s', '1s', time='ts', lateness='10s'): right rows up to 5 s "
+            "before and 1 s after a left row, by the column ts, in files out of order by 10 s at most; "
+            "within('10s', time='ts'): the last 10 s of files in order; rows(1000): the last 1000 rows.",
+            show_default="none: all rows meet all rows",
+        ),
     ] = None,
     how: Annotated[str, typer.Option(help=f"One of {', '.join(JOIN_TYPES)}.")] = "inner",
     engine: Annotated[Backend, typer.Option(help="In this process, or on local Spark.")] = Backend.embedded,
@@ -90,7 +100,9 @@ def run(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Columns of the result, in order, with commas.", show_default="all", rich_help_panel=_OUTPUT
+            help="Columns of the result, in order: id,price,price_right. Others are not read.",
+            show_default="all",
+            rich_help_panel=_OUTPUT,
         ),
     ] = None,
     suffixes: Annotated[
@@ -148,8 +160,24 @@ def run(
 ) -> None:
     """Join two sets of files: Parquet, CSV, TSV, JSON lines or Arrow, over a window or as a whole.
 
+    Trades and quotes of one symbol whose prices are near, at most 5 s before and 1 s after:
+
+    \b
+      slidejoin run trades.csv quotes.csv -o near.csv \\
+        --on "left.symbol = right.symbol and abs(left.price - right.price) <= 0.5" \\
+        --window "interval('5s', '1s', time='ts', lateness='10s')"
+
+    Files that are not in the order of time: add --sort-by ts. No window, all rows meet:
+
+    \b
+      slidejoin run orders.csv customers.parquet -o joined.parquet \\
+        --on "left.customer = right.id" --how left --columns order,amount,name
+
+    --on calls the two inputs left and right. Of a column that both have, the right one is called NAME_right
+    in the result (--suffixes). --explain shows columns, types and plan without a run.
+
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 late rows with --fail-on-late, 130 interrupted.
-    """
+    """  # noqa: D301
     only_for(
         engine, Backend.spark, partitions=partitions, stream=stream or None, files_per_batch=files_per_batch
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slidejoin.atomic_file import write_file
-from slidejoin.errors import StateError
+from slidejoin.errors import SpecError, StateError
 from slidejoin.index import PARAMETERS
 from slidejoin.model.costs import Costs, IndexCosts, SparkCosts
 from slidejoin.model.surface import Surface
@@ -37,7 +38,7 @@ def default_costs() -> Costs:
 
 def load_costs(path: str | os.PathLike[str] | None = None) -> Costs:
     """The costs in a file; without a path those of this machine if there are any, else the default."""
-    where = costs_path() if path is None else Path(path)
+    where = _place(path)
     try:
         text = where.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -54,10 +55,28 @@ def load_costs(path: str | os.PathLike[str] | None = None) -> Costs:
 
 def save_costs(costs: Costs, path: str | os.PathLike[str] | None = None) -> Path:
     """Write costs to a file, with the directories that it needs; returns its path."""
-    where = costs_path() if path is None else Path(path)
+    where = _place(path)
     where.parent.mkdir(parents=True, exist_ok=True)
     write_file(where, (json.dumps(to_json(costs), indent=1) + "\n").encode())
     return where
+
+
+def check_place(path: str | os.PathLike[str] | None = None) -> None:
+    """Raise OSError if costs cannot be written to a file; the directories that it needs are made."""
+    where = _place(path)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    if where.is_dir():
+        raise IsADirectoryError(f"{where} is a directory; name a file for the costs")
+    with tempfile.TemporaryFile(dir=where.parent):
+        pass
+
+
+def _place(path: Any) -> Path:
+    if path is None:
+        return costs_path()
+    if not isinstance(path, str | os.PathLike):
+        raise SpecError(f"path {path!r}; expected the name of a file of costs, or nothing")
+    return Path(path)
 
 
 def to_json(costs: Costs) -> dict[str, Any]:

@@ -29,6 +29,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 from slidejoin.errors import SpecError, suggestion
@@ -207,6 +208,8 @@ class Costs:
     def memory(self, index: str, window: float | tuple[float, float]) -> float:
         """Bytes of both windows and what indexes them; results and the rows of a WindowJoin come on top."""
         sizes = window if isinstance(window, tuple) else (window, window)
+        for size in sizes:
+            _check("window", size, 0)
         per_tuple = self._of(index).memory
         return sum(size * per_tuple(max(size, 1.0), 1) for size in sizes)
 
@@ -216,6 +219,8 @@ class Costs:
         Beyond the workers that were measured it goes on by Amdahl's law with the serial share of the most
         that were. Pushes of less than :data:`SHARED` arrivals for each worker are shared by fewer.
         """
+        _check("workers", workers, 1)
+        _check("batch", batch, 0)
         useful = min(workers, int(batch / SHARED))
         if strategy != "phases" or useful < 2:
             return 1.0
@@ -231,8 +236,13 @@ class Costs:
         """Whether so many workers are more than were measured."""
         return workers > max(self.speedups)
 
+    @property
+    def largest_window(self) -> int:
+        """Tuples of a side in the largest windows that were measured; larger ones are extrapolated."""
+        return int(self._of("bucket-tree").base.rows[-1])
+
     def _of(self, index: str) -> IndexCosts:
-        if index not in self.index_costs:
+        if not isinstance(index, str) or index not in self.index_costs:
             meant = suggestion(index, self.index_costs)
             raise SpecError(f"no costs of index {index!r}; known are {', '.join(self.index_costs)}{meant}")
         return self.index_costs[index]
@@ -260,8 +270,9 @@ class Costs:
         return few * beyond * self.listing(window, max(matches, 1.0)) + large
 
 
-def _check(name: str, number: float, least: int) -> None:
-    if not least <= number < math.inf:
+def _check(name: str, number: Any, least: int) -> None:
+    is_number = isinstance(number, Real) and not isinstance(number, bool)
+    if not is_number or not least <= number < math.inf:
         raise SpecError(f"{name}={number!r}; expected a number, {least} at least")
 
 

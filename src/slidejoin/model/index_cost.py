@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from slidejoin.errors import SpecError
 from slidejoin.model.costs import Costs
 
 
@@ -36,6 +37,8 @@ class IndexCost:
     workers: int = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.costs, Costs):
+            raise SpecError(f"costs={self.costs!r}; expected Costs, such as Costs.load()")
         self.seconds(1.0, 1.0, 1.0)  # refuses what the costs do not have
 
     def seconds(self, window_left: float, window_right: float, matches: float) -> float:

@@ -123,7 +123,9 @@ def plan_join(
     >>> plan.holds, plan.workers
     (True, 1)
     """
-    costs = costs or Costs.load()
+    costs = Costs.load() if costs is None else costs
+    if not isinstance(costs, Costs):
+        raise SpecError(f"costs={costs!r}; expected Costs, such as Costs.load('costs.json')")
     notes: list[str] = []
     interval = as_number("interval", interval, "seconds above 0", above=0.0)
     rates = make_rates("left_rate", left_rate)
@@ -176,6 +178,11 @@ def plan_join(
     fills = chosen.setting.batch / calm if isinstance(chosen.setting, Embedded) else 0.0
     if not workload.steady and fills > max(targets.latency, chosen.worst.latency.p99):
         notes.append(f"at {calm:,.3g} rows a second a push takes {fills:.3g} s to fill; push fewer rows then")
+    stored = max(max(load.stored) for load in loads)
+    if stored > 2 * costs.largest_window:
+        notes.append(
+            f"windows of {stored:,.0f} rows were not measured, but extrapolated from {costs.largest_window:,}"
+        )
     if isinstance(chosen.setting, Embedded) and costs.extrapolates(chosen.setting.workers):
         notes.append(f"the speed-up of {chosen.setting.workers} workers was not measured, but extrapolated")
     return JoinPlan(

@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -131,5 +132,15 @@ def _description(reader: _Reader, line: bytes) -> str:
     if values is not None and reader.schema is not None:
         for field in reader.schema:
             if reader.refusal([line], [field.name]) is not None:
-                return f", column {field.name!r}: {values.get(field.name)!r} is not of type {field.type}"
+                value = values.get(field.name)
+                return f", column {field.name!r}: {value!r} is not of type {field.type}{_hint(field, value)}"
     return f": {reader.refusal([line]) or 'its types differ from those of the rows before'}"
+
+
+def _hint(field: pa.Field, value: Any) -> str:
+    if field.type in (pa.timestamp("us"), pa.timestamp("us", "UTC")) and re.search(r"\.\d{7,}", str(value)):
+        return (
+            ": the first rows have at most microseconds, so this column is read in microseconds; write "
+            "nanoseconds in all rows, or give Parquet"
+        )
+    return ""

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 from rich.console import Console
 
+from slidejoin.column_store import empty_table
 from slidejoin.cores import usable_cores
 from slidejoin.explain import Explanation
 from slidejoin.keys import bind
+from slidejoin.run.ahead import Behind
 from slidejoin.run.files import Input
 from slidejoin.run.job import Job, Summary
 from slidejoin.run.merge import Merge
@@ -55,17 +57,21 @@ def run(
         total = None if None in counts else sum(count or 0 for count in counts)
         with (
             open_writer(job.target, place, job.schema, saved and saved.output) as writer,
+            Behind(writer.write) as behind,
             RowProgress(console, total) as progress,
             recovery.watching(),
         ):
+            rows = writer.rows
             for table in join.results(batch):
-                writer.write(table.select(job.columns))
-                progress.update(join.rows, writer.rows)
-                if isinstance(join, Merge) and not join.is_over:
-                    recovery.save_if_due(join, writer)
+                behind.put(job.picked(table))
+                rows += table.num_rows
+                progress.update(join.rows, rows)
+                if isinstance(join, Merge) and not join.is_over and recovery.is_due:
+                    behind.wait()
+                    recovery.save(join, writer)
+            behind.wait()
             writer.finish()
-    stats = join.join.stats() if isinstance(join, Merge) else None
-    late = None if stats is None else stats["late_left"] + stats["late_right"]
+    late = join.late if isinstance(join, Merge) else None
     continued = [] if saved is None else [f"continued after {sum(saved.joined):,} rows of an interrupted run"]
     return Summary(
         engine="embedded",
@@ -92,8 +98,8 @@ class TableJoin:
     def results(self, batch: int) -> Iterator[pa.Table]:
         """Read all rows and yield the results."""
         tables = []
-        for side, files in enumerate(self._job.inputs):
-            tables.append(pa.concat_tables([files.schema.empty_table(), *files.batches(batch)]))
+        for side, files in enumerate(self._job.read):
+            tables.append(pa.concat_tables([empty_table(files.schema), *files.batches(batch)]))
             self.read[side] = tables[-1].num_rows
         spec = self._job.spec
         result = join(tables[0], tables[1], spec.on, spec.how, suffixes=spec.suffixes, workers=usable_cores())
@@ -132,12 +138,20 @@ def _described(files: Input) -> str:
     return f"{files.name}: {count:,} {files.format} file{'s' * (count > 1)}; {columns}"
 
 
+def _arrival_option(job: Job) -> str:
+    return ",".join(dict.fromkeys(job.arrive_by or ()))
+
+
 def _notes(job: Job, late: int | None) -> list[str]:
     notes, window = [], job.spec.window
     if window.has_watermark and window.lateness is None:
         notes.append("the window has no lateness, so all rows were kept until the end")
     if late:
-        notes.append(f"{late:,} late rows were dropped: they were more than the lateness behind")
+        hint = "" if job.sorts else f", or sort the inputs: --sort-by {_arrival_option(job)}"
+        notes.append(
+            f"{late:,} late rows were dropped: they were more than the lateness behind; give a larger "
+            f"lateness{hint}"
+        )
     if job.sorts and job.arrive_by is not None:
         notes.append(f"both inputs were sorted in memory by {' and '.join(dict.fromkeys(job.arrive_by))}")
     return notes

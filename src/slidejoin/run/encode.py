@@ -9,9 +9,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from slidejoin.column_store import empty_table
 from slidejoin.errors import SchemaError
 from slidejoin.run.formats import DELIMITERS
 from slidejoin.run.target import Target
+
+# Of a column in a row group of 2^16 rows: a larger dictionary saves nothing, and costs time.
+_DICTIONARY_BYTES = 2**16
 
 
 class Encoder(Protocol):
@@ -37,7 +41,7 @@ def encoder(target: Target, sink: BinaryIO, schema: pa.Schema, has_header: bool 
             pa.ipc.new_stream(sink, schema) if target.is_stream else pa.ipc.new_file(sink, schema)
         )
     else:
-        made = pq.ParquetWriter(sink, schema)
+        made = pq.ParquetWriter(sink, schema, dictionary_pagesize_limit=_DICTIONARY_BYTES)
     return made
 
 
@@ -47,9 +51,8 @@ def check_types(target: Target, schema: pa.Schema) -> None:
         return
     for field in schema:
         try:
-            pc_csv.CSVWriter(pa.BufferOutputStream(), pa.schema([field])).write_table(
-                pa.schema([field]).empty_table()
-            )
+            schema = pa.schema([field])
+            pc_csv.CSVWriter(pa.BufferOutputStream(), schema).write_table(empty_table(schema))
         except pa.ArrowException:
             raise SchemaError(
                 f"column {field.name!r} has type {field.type}, which {target.format} cannot hold; leave "

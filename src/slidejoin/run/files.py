@@ -2,7 +2,8 @@
 
 Files are read one after the other in the order of their paths. Names that begin with ``_`` or ``.`` are
 skipped, as in Spark. The types of text columns come from the first rows; their timestamps are read in
-microseconds. Standard input is copied to a temporary file first, since its first rows are read twice.
+microseconds, or in nanoseconds if one of the first rows has them. Standard input is copied to a temporary
+file first, since its first rows are read twice.
 """
 
 import glob
@@ -12,22 +13,26 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pc_csv
-import pyarrow.dataset as pds
 
 from slidejoin.errors import SchemaError, SpecError
 from slidejoin.run.bad_value import find_bad_value
+from slidejoin.run.csv_blocks import csv_schema, first_texts, read_csv
 from slidejoin.run.formats import DELIMITERS, GZIP, TEXTS, check_format, format_of, known_endings
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pds
 
 STDIN = "-"
 # The empty field is null and nothing else is: NA may be a symbol.
 CONVERT = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
+_NANOSECONDS = r"\.\d{7}"
 _ZONE = re.compile(r"([Zz]|[+-]\d\d:?(\d\d)?)$")
 _PEEKED_ROWS = 1000
 _PEEKED_BYTES, _PEEKED_PLACES = 2**14, 8
@@ -58,13 +63,22 @@ class Input:
 
     def count_rows(self) -> int:
         """The number of rows. Cost: all but Parquet is read."""
-        if self.format == "arrow":
-            return sum(table.num_rows for table in self.batches(2**20))
+        if self.format == "arrow" or self.format in DELIMITERS:
+            return sum(table.num_rows for table in self.with_columns(self.schema.names[:1]).batches(2**20))
         return int(_dataset(self).count_rows())
+
+    def with_columns(self, names: Iterable[str]) -> "Input":
+        """The same files, of which only these columns are read; in the order of the files."""
+        wanted = set(names)
+        return replace(self, schema=pa.schema([field for field in self.schema if field.name in wanted]))
 
     def batches(self, rows: int) -> Iterator[pa.Table]:
         """The rows in the order of the files, at most ``rows`` at a time; a few batches are read ahead."""
         try:
+            if self.format in DELIMITERS:
+                for file in self.files:
+                    yield from read_csv(file, DELIMITERS[self.format], self.schema, CONVERT, rows)
+                return
             for batch in self._scan(rows):
                 if batch.num_rows:
                     yield pa.Table.from_batches([batch])
@@ -126,7 +140,7 @@ def open_input(path: str, format_: str | None = None, time: str | None = None) -
             raise SpecError(f"{path} {where}; expected a file, a directory or a glob such as 'in/*.parquet'")
         found = Input(path, files, format_ or _common_format(path, files), pa.schema([]))
     try:
-        schema = _arrow_schema(found.files[0]) if found.format == "arrow" else _dataset(found, False).schema
+        schema = _schema(found)
     except (pa.ArrowException, OSError) as error:
         raise found._refusal(error) from None
     if len(set(schema.names)) < len(schema.names):
@@ -215,14 +229,17 @@ def _arrow_reader(source: pa.MemoryMappedFile) -> pa.RecordBatchFileReader | pa.
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _dataset(files: Input, known: bool = True) -> pds.Dataset:
-    format_: object = files.format
+def _schema(files: Input) -> pa.Schema:
+    """The columns of the first file; of a text, with the types of its first rows."""
     if files.format in DELIMITERS:
-        format_ = pds.CsvFileFormat(
-            parse_options=pc_csv.ParseOptions(delimiter=DELIMITERS[files.format]),
-            convert_options=pc_csv.ConvertOptions(**CONVERT),
-        )
-    return pds.dataset(list(files.files), schema=files.schema if known else None, format=format_)
+        return csv_schema(files.files[0], DELIMITERS[files.format], CONVERT)
+    return _arrow_schema(files.files[0]) if files.format == "arrow" else _dataset(files, False).schema
+
+
+def _dataset(files: Input, known: bool = True) -> "pds.Dataset":
+    import pyarrow.dataset as pds  # loads pandas
+
+    return pds.dataset(list(files.files), schema=files.schema if known else None, format=files.format)
 
 
 def _settled(files: Input, schema: pa.Schema, time: str | None) -> pa.Schema:
@@ -232,16 +249,19 @@ def _settled(files: Input, schema: pa.Schema, time: str | None) -> pa.Schema:
         is_text = pa.types.is_string(type_) and field.name == time
         if pa.types.is_timestamp(type_) or is_text:
             zone = type_.tz if not is_text else None
-            if files.format == "json" and _has_zone(files, field.name):
+            texts = _first_texts(files, field.name)
+            if files.format == "json" and len(texts) and _ZONE.search(texts[0].as_py()):
                 zone = "UTC"
-            schema = schema.set(i, pa.field(field.name, pa.timestamp("us", zone)))
+            unit = "ns" if pc.any(pc.match_substring_regex(texts, _NANOSECONDS)).as_py() else "us"
+            schema = schema.set(i, pa.field(field.name, pa.timestamp(unit, zone)))
         elif pa.types.is_null(type_):
             schema = schema.set(i, pa.field(field.name, pa.string()))
     return schema
 
 
-def _has_zone(files: Input, name: str) -> bool:
-    """Whether the first timestamp of a JSON column has a zone, which the inferred type does not show."""
+def _first_texts(files: Input, name: str) -> pa.ChunkedArray:
+    """The first timestamps of a column as they are written, which the inferred type does not show."""
+    if files.format in DELIMITERS:
+        return first_texts(files.files[0], DELIMITERS[files.format], name, CONVERT)
     as_text = replace(files, schema=pa.schema([(name, pa.string())]))
-    texts = pc.drop_null(_dataset(as_text).head(_PEEKED_ROWS).column(0))
-    return len(texts) > 0 and _ZONE.search(texts[0].as_py()) is not None
+    return pc.drop_null(_dataset(as_text).head(_PEEKED_ROWS).column(0))

@@ -1,6 +1,7 @@
 """A run: what it joins, and the summary at its end."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +56,50 @@ class Job:
         """The columns of the result with their types, as the inputs have them."""
         whole = _result_schema(self.spec, self.left, self.right)
         return pa.schema([whole.field(name) for name in self.columns])
+
+    @cached_property
+    def read(self) -> tuple[Input, Input]:
+        """Both sides with the columns that the join, the order of arrivals or the result needs, no others."""
+        left, right = (
+            side.with_columns([*self.spec.columns(number), *self._arrival_column(number), *picked])
+            for number, (side, picked) in enumerate(zip(self.inputs, self._picked, strict=True))
+        )
+        return left, right
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Where the columns of the result are in a join of what is read, whose suffixes may be others."""
+        only = self.spec.join_type.only
+        sides = [[] if only == 1 - number else side.schema.names for number, side in enumerate(self.read)]
+        return [
+            len(sides[0]) * number + sides[number].index(column)
+            for number, column in map(self._origins.__getitem__, self.columns)
+        ]
+
+    def picked(self, table: pa.Table) -> pa.Table:
+        """The columns of the result, from a table that the join of what is read has returned."""
+        return table.select(self.places).rename_columns(self.columns)
+
+    @cached_property
+    def _origins(self) -> dict[str, tuple[int, str]]:
+        """The side and the column that each column of the result is taken from."""
+        only = self.spec.join_type.only
+        columns = [
+            (number, name)
+            for number, side in enumerate(self.inputs)
+            if only in (None, number)
+            for name in side.schema.names
+        ]
+        return dict(zip(_result_schema(self.spec, *self.inputs).names, columns, strict=True))
+
+    @property
+    def _picked(self) -> tuple[list[str], list[str]]:
+        """The columns of each side that are in the result."""
+        origins = [self._origins[name] for name in self.columns]
+        return [name for side, name in origins if side == 0], [name for side, name in origins if side == 1]
+
+    def _arrival_column(self, side: int) -> list[str]:
+        return [] if self.arrive_by is None else [self.arrive_by[side]]
 
 
 @dataclass(frozen=True)

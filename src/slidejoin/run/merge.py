@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slidejoin.column_store import empty_table
 from slidejoin.errors import CapacityError, OrderError, StateError
-from slidejoin.keys import BoundTime, bind_time
+from slidejoin.keys import BoundTime, bind, bind_time
 from slidejoin.keys.extract import column_type
 from slidejoin.live import LiveJoin
 from slidejoin.order import Order, Ready
@@ -49,8 +50,9 @@ class Merge:
 
     def __init__(self, job: Job, join: LiveJoin | None = None, joined: Sequence[int] = (0, 0)) -> None:
         if join is None:
+            bind(job.spec, job.left.schema, job.right.schema)  # errors name all columns
             join = LiveJoin(job.spec)
-            join.fix((job.left.schema, job.right.schema))
+            join.fix((job.read[0].schema, job.read[1].schema))
         self.join = join
         self.joined = list(joined)  # rows of each side so far; others were read and wait
         self.read = [0, 0]  # rows of each side so far
@@ -68,6 +70,13 @@ class Merge:
     def rows(self) -> int:
         """Rows joined so far."""
         return sum(self.joined)
+
+    @property
+    def late(self) -> int:
+        """Late rows so far."""
+        assert self.join.engine is not None
+        stats = self.join.engine.native.stats()
+        return int(stats["late_left"] + stats["late_right"])
 
     def results(self, batch: int) -> Iterator[pa.Table]:
         """Read all rows and yield the results. At each, ``joined`` counts the rows joined."""
@@ -179,7 +188,7 @@ class _Reader:
     """The batches of an input, cut to the size of the next push."""
 
     def __init__(self, job: Job, side: int, batch: int) -> None:
-        files = job.inputs[side]
+        files = job.read[side]
         self._batches = files.batches(batch)
         if job.sorts:
             assert job.arrive_by is not None
@@ -198,7 +207,7 @@ class _Reader:
 def _sorted(files: Input, column: str, rows: int) -> Iterator[pa.Table]:
     """The rows in the order of a column, those without a value last; equal ones in the order of the files."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _SORTED_SHARE
-    parts, size = [files.schema.empty_table()], 0
+    parts, size = [empty_table(files.schema)], 0
     for part in files.batches(rows):
         parts.append(part)
         size += part.nbytes

@@ -113,15 +113,19 @@ class Recovery:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def save_if_due(self, merge: Merge, writer: StreamWriter | PartWriter) -> None:
-        """Write a snapshot if it is time to, or if there was a Ctrl-C: then Interrupted is raised."""
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a snapshot, or there was a Ctrl-C."""
         if self._path is None:
-            return
-        is_due = self._every > 0 and time.monotonic() - self._last >= self._every
-        if is_due or self._is_interrupted:
-            note = {"job": _description(self._job), "joined": merge.joined, "output": writer.save()}
-            SnapshotWriter(merge.join).whole(None, self._path, json.dumps(note))
-            self._last = time.monotonic()
+            return False
+        return self._is_interrupted or 0 < self._every <= time.monotonic() - self._last
+
+    def save(self, merge: Merge, writer: StreamWriter | PartWriter) -> None:
+        """Write a snapshot. If there was a Ctrl-C, Interrupted is raised then."""
+        assert self._path is not None
+        note = {"job": _description(self._job), "joined": merge.joined, "output": writer.save()}
+        SnapshotWriter(merge.join).whole(None, self._path, json.dumps(note))
+        self._last = time.monotonic()
         if self._is_interrupted:
             raise Interrupted(
                 f"interrupted after {merge.rows:,} rows; continue with the same command and --resume"

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 from slidejoin import predicate
 from slidejoin.errors import SpecError
 from slidejoin.predicate import Predicate
-from slidejoin.run.sql_tokens import END, NAME, NUMBER, TEXT, Token, refusal, tokens
+from slidejoin.run.sql_tokens import END, NAME, NUMBER, SIGN, TEXT, Token, refusal, tokens
 from slidejoin.window import format_duration, parse_duration
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
@@ -48,6 +48,34 @@ def is_sql(text: str) -> bool:
     except SpecError:
         return "left." in text or "right." in text
     return any(token.is_word("left", "right") and after.text == "." for token, after in pairwise(found))
+
+
+def refuse_sideless(text: str) -> None:
+    """Raise SpecError for a condition of this form whose columns have no side: ``symbol = symbol``."""
+    try:
+        found = tokens(text)
+    except SpecError:
+        return
+    depth, is_written_so = 0, False
+    for token in found:
+        depth += (token.text == "(") - (token.text == ")") if token.kind == SIGN else 0
+        is_written_so |= depth == 0 and (
+            token.is_word("and", "between") or (token.kind == SIGN and token.text in ("=", "<>"))
+        )
+    names = [
+        token
+        for token, after in pairwise(found)
+        if (token.kind == NAME or token.is_word())
+        and not token.is_word("and", "between", "abs", "interval", "or", "not")
+        and after.text != "("
+    ]
+    if is_written_so and names:
+        name = names[0].text if names[0].kind != NAME else f'"{names[0].text}"'
+        raise refusal(
+            text,
+            names[0].at,
+            f"a column needs its side: write left.{name} or right.{name}, such as left.{name} = right.{name}",
+        )
 
 
 def parse_sql(text: str) -> Predicate:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from slidejoin.errors import SpecError
-from slidejoin.run.formats import GZIP, STREAM_ENDING, check_format, format_of
+from slidejoin.errors import SpecError, suggestion
+from slidejoin.run.formats import ENDINGS, GZIP, STREAM_ENDING, check_format, format_of, known_endings
 
 STDOUT = "-"
 
@@ -33,8 +33,8 @@ class Target:
 def find_target(output: str | Path, format_: str | None = None) -> Target:
     """Read ``--output`` and ``--output-format``.
 
-    A name with a known ending, or a format, means a file. Other names, existing directories and names that
-    end with a slash mean a directory of Parquet files.
+    A name with a known ending, or a format, means a file. Names without an ending, existing directories and
+    names that end with a slash mean a directory of Parquet files. Other endings are a SpecError.
 
     Examples
     --------
@@ -54,6 +54,13 @@ def find_target(output: str | Path, format_: str | None = None) -> Target:
             raise SpecError(f"{text} is a directory, which holds Parquet; name a file for {format_}")
         return Target(path, "parquet", is_directory=True)
     told = format_ or format_of(path.name)
+    if told is None and path.suffix:
+        endings = [ending for known in ENDINGS.values() for ending in known]
+        raise SpecError(
+            f"{text}: the ending {path.suffix} tells no format ({known_endings()}); give --output-format for "
+            f"a file of this name, or write {text}{os.sep} for a directory of Parquet files"
+            f"{suggestion(path.suffix, endings)}"
+        )
     return Target(path, told or "parquet", is_directory=told is None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from slidejoin import predicate, window
 from slidejoin.errors import SpecError, suggestion
 from slidejoin.predicate import Predicate
-from slidejoin.run.sql import is_sql, parse_sql
+from slidejoin.run.sql import is_sql, parse_sql, refuse_sideless
 from slidejoin.window import Window
 
 CONDITIONS = predicate.MAKERS
@@ -43,6 +43,7 @@ def parse_condition(text: str) -> Predicate:
     if is_sql(text):
         _check_length("condition", text)
         return parse_sql(text)
+    refuse_sideless(text)
     return _condition(_parsed("condition", text))
 
 

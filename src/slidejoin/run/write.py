@@ -14,6 +14,7 @@ from typing import BinaryIO, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slidejoin.column_store import empty_table
 from slidejoin.errors import StateError
 from slidejoin.run.encode import Encoder, encoder
 from slidejoin.run.target import Target
@@ -269,7 +270,7 @@ class _Groups:
     def rest(self) -> pa.Table:
         """The rows that are left."""
         # In one chunk: Arrow's CSV writer repeats what it wrote last for a chunk without rows.
-        rows = pa.concat_tables([self._schema.empty_table(), *self._pending]).combine_chunks()
+        rows = pa.concat_tables([empty_table(self._schema), *self._pending]).combine_chunks()
         self._missing -= self._count
         self._pending, self._count = [], 0
         return rows
