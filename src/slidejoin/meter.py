@@ -138,7 +138,7 @@ def clock() -> int:
 
 
 def _bucket(nanoseconds: int) -> int:
-    number = (nanoseconds - 1 if nanoseconds > 0 else 0) | _FINEST
+    number = nanoseconds - 1 if nanoseconds > _FINEST else _FINEST
     width = number.bit_length()
     return (width << 4) + (number >> width - 5 & 15)
 

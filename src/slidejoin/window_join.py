@@ -235,7 +235,7 @@ class WindowJoin(SavedJoin):
         Notes
         -----
         Any thread may call it at any time. It does not wait: while a push runs, the figures are those of the
-        last sample, a tenth of a second before the push at most. Cost: about 200 us.
+        last sample, a tenth of a second before the push at most. Cost: below a millisecond.
 
         Examples
         --------
@@ -385,6 +385,7 @@ class WindowJoin(SavedJoin):
         )
 
     def _close(self) -> None:
+        take(self._live)  # the index that was used stays known
         final = self._stats()
         final["stored_left"] = final["stored_right"] = final["memory_bytes"] = 0
         live = LiveJoin(self.spec)
