@@ -10,6 +10,7 @@
 #include <atomic>
 #include <concepts>
 #include <optional>
+#include <type_traits>
 
 #include "../crew.hpp"
 #include "arguments.hpp"
@@ -310,7 +311,7 @@ class NativeJoin {
     // What another thread may ask between two calls. The turn ends before Python objects are made: these can
     // start a garbage collection, in which the thread of the join goes on.
     template <class Question>
-    auto read(Question question) {
+    std::invoke_result_t<Question&> read(Question question) {
         const Turn turn(*this);
         return question();
     }

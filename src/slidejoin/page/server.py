@@ -153,6 +153,7 @@ class PageServer:
         return {
             **described,
             "now": time.time(),
+            "every": EVERY_SECONDS,
             "last": points[-1][0] if points else 0,
             "fields": Point._fields,
             "points": [point for number, point in points if number > after],

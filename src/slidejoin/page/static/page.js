@@ -1,7 +1,7 @@
 // The live page: fetches /data every second and draws it. No libraries, nothing from elsewhere.
 "use strict";
 
-const EVERY = 1000, SLOWEST = 8000; // milliseconds between two looks at the data; after failures longer ones
+const SLOWEST = 8000; // milliseconds between two looks at the data, after failures
 const SPAN = 300, LEAST_SPAN = 60; // seconds that plots show
 const GUTTER = 54; // pixels for the labels of the vertical axis
 const SVG = "http://www.w3.org/2000/svg";
@@ -307,6 +307,7 @@ function draw() { for (const card of cards) card.draw(); }
 
 // --- the connection ---
 
+let every = 1000; // milliseconds between two looks at the data: as often as there are points
 let failures = 0, isPaused = false, timer = 0;
 async function look() {
   clearTimeout(timer);
@@ -320,7 +321,7 @@ async function look() {
     failures += 1;
     if (failures > 1) lost();
   }
-  if (!(failures > 1 && isEnded())) timer = setTimeout(look, Math.min(EVERY * 2 ** Math.max(failures - 2, 0), SLOWEST));
+  if (!(failures > 1 && isEnded())) timer = setTimeout(look, Math.min(every * 2 ** Math.max(failures - 2, 0), SLOWEST));
 }
 function take(answer) {
   const { points, fields, last, ...about } = answer;
@@ -329,6 +330,7 @@ function take(answer) {
   data.points.splice(0, data.points.length - 400);
   data.last = last;
   data.about = about;
+  every = about.every * 1000;
   data.received = new Date();
   if (isPaused) return;
   show(about.state);
