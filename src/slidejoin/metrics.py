@@ -74,11 +74,21 @@ def families(readings: Iterable[tuple[Labels, Reading]]) -> list[Family]:
 
 def metrics_text(readings: Iterable[tuple[Labels, Reading]], format_: str) -> str:
     """The metrics of joins as text."""
+    return text_of(families(readings), format_)
+
+
+def family(name: str) -> Family:
+    """One of the metrics by its name, without samples."""
+    return Family(*next(described for described in _FAMILIES if described[0] == name))
+
+
+def text_of(metrics: Iterable[Family], format_: str) -> str:
+    """Families as text."""
     if format_ not in _FORMATS:
         raise SpecError(
             f"format={format_!r}; expected {' or '.join(map(repr, _FORMATS))}{suggestion(format_, _FORMATS)}"
         )
-    return _FORMATS[format_](families(readings))
+    return _FORMATS[format_](metrics)
 
 
 def content_type(format_: str) -> str:

@@ -228,7 +228,7 @@ def test_it_outlives_the_join_and_the_server(tab, pusher):
         until(tab, "() => document.querySelector('#state').innerText === 'Ended'")
         assert "finished" in tab.locator("#notice").inner_text()
         assert tab.errors == []
-    until(tab, "() => document.querySelector('#notice').innerText.includes('so has its process')")
+    until(tab, "() => document.querySelector('#notice').innerText.includes('lost the connection')")
     assert state(tab) == "Ended"
     assert tab.locator(".plot path.one").first.get_attribute("d"), "the plots stay"
     assert value(tab, "Throughput").endswith("rows/s")

@@ -103,21 +103,19 @@ class JoinFeed:
         limits = [spec.window.left, spec.window.right] if isinstance(spec.window, Rows) else [None, None]
         is_idle = sample.at == now.at and (now.at - self._busy_at) / 1e9 > IDLE_SECONDS
         return {
-            "engine": "in this process",
             "title": repr(spec.on),
-            "how": spec.how,
-            "window": repr(spec.window),
+            "facts": [("Join", spec.how), ("Window", repr(spec.window)), ("Runs", "in this process")],
             "state": "ended" if sample.ended else "idle" if is_idle else "running",
             "reason": sample.ended,
             "unit": "push",
             "pushes": now.latencies.pushes,
             "limits": limits,
+            "sides": ["left"] if spec.self_join else ["left", "right"],
             "totals": {
                 name: value
                 for name, value in sample.stats.items()
                 if name not in ("watermark", "memory_bytes")
             },
-            "self_join": spec.self_join,
             "watermark": None if watermark is None else str(watermark),
             "watermark_time": unix_seconds(watermark) if is_time else None,  # type: ignore[arg-type]
             "explanation": now.explanation().lines,

@@ -145,7 +145,7 @@ class PageServer:
         text = parse_qs(query, max_num_fields=4).get("after", ["0"])[0]
         after = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
         described = self._feed.describe()
-        if described["state"] == "ended":
+        if described["state"] in ("ended", "failed"):
             self._take()  # the last point, if it was not taken yet
             self._ended_read.set()
         self._read_at = time.monotonic()

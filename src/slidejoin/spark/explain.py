@@ -50,7 +50,12 @@ def explain(
                 partitions=4, state_dir="near/state", rate=1e5)
     """
     prepared = prepare(left, right, on, window, how, suffixes, partitions, event_time, state_dir, name)
-    recipe = prepared.recipe
+    return explained(prepared, rate)
+
+
+def explained(prepared: Prepared, rate: float | None = None) -> Explanation:
+    """Say how a join that is prepared runs."""
+    recipe, how, on = prepared.recipe, prepared.spec.how, prepared.spec.on
     half = recipe.halves[0]
     lines = [("join", f"{how} on {on!r}, of {'streams' if prepared.streaming else 'batches'}")]
     if len(recipe.halves) == 2:

@@ -43,8 +43,9 @@ const newest = (name) => { // the last known value
   return null;
 };
 const sum = (...values) => (values.every((v) => v == null) ? null : values.reduce((all, v) => all + (v ?? 0), 0));
-const isEnded = () => data.about && data.about.state === "ended";
-const sides = (name) => (data.about && data.about.self_join ? [["rows", `${name}_left`]] : [["left", `${name}_left`], ["right", `${name}_right`]]);
+const isEnded = () => Boolean(data.about) && ["ended", "failed"].includes(data.about.state);
+const sides = (name) => (data.points.length && newest(`${name}_right`) == null
+  ? [["rows", `${name}_left`]] : [["left", `${name}_left`], ["right", `${name}_right`]]);
 
 const CARDS = [
   {
@@ -96,7 +97,7 @@ function fill() {
   if (!data.about) return "";
   const [left, right] = data.about.limits;
   if (left == null) return `up to ${text(plain("rows"), Math.max(0, ...visible().map((p) => sum(p.stored_left, p.stored_right) ?? 0)))} in the time shown`;
-  const room = data.about.self_join ? left : left + right;
+  const room = data.about.sides.length === 1 ? left : left + right;
   return `${text(percent, (sum(newest("stored_left"), newest("stored_right")) ?? 0) / room)} of ${whole(room)}`;
 }
 
@@ -234,7 +235,8 @@ function runsOf(points, name) { // without the gaps where nothing is known
 
 let cursor = null; // a time that the user looks at
 function span() {
-  const end = data.points.length ? data.points.at(-1).time : 0, begin = data.points.length ? data.points[0].time : 0;
+  const last = data.points.length ? data.points.at(-1).time : 0, begin = data.points.length ? data.points[0].time : 0;
+  const end = data.about && !isEnded() && data.about.unit === "micro-batch" ? data.about.now : last;
   const needed = Math.min(Math.max(end - begin, LEAST_SPAN), SPAN);
   return { end, length: [60, 90, 120, 180, 240, SPAN].find((length) => length >= needed - 0.5) ?? SPAN };
 }
@@ -282,12 +284,12 @@ function pairs(node, lines) {
 function drawAbout() {
   const about = data.about;
   change(byId("title"), about.title);
-  const facts = [["Join", about.how], ["Window", about.window], ["Runs", about.engine]];
+  const facts = [...about.facts];
   if (about.watermark) facts.push(["Watermark", about.watermark.replace(/(\.\d{3})\d+/, "$1") + delay(about)]);
   pairs(byId("facts"), facts);
   pairs(byId("plan"), about.explanation);
   const totals = about.totals, names = [["rows", "Rows in time"], ["late", "Late"], ["null", "Null keys or times"], ["stored", "In the window"]];
-  const columns = about.self_join ? ["left"] : ["left", "right"];
+  const columns = about.sides;
   const rows = names.filter(([name]) => totals[`${name}_left`] != null)
     .map(([name, label]) => [label, ...columns.map((side) => whole(totals[`${name}_${side}`]))]);
   rows.push(["Matches", ...columns.slice(1).map(() => ""), whole(totals.matches)]);
@@ -295,11 +297,11 @@ function drawAbout() {
   if (table.dataset.made === made) return;
   table.dataset.made = made;
   table.replaceChildren(
-    element("thead", {}, element("tr", {}, element("td"), ...columns.map((side) => element("th", { scope: "col" }, about.self_join ? "rows" : side)))),
+    element("thead", {}, element("tr", {}, element("td"), ...columns.map((side) => element("th", { scope: "col" }, columns.length === 1 ? "rows" : side)))),
     element("tbody", {}, ...rows.map(([label, ...cells]) => element("tr", {}, element("th", { scope: "row" }, label), ...cells.map((cell) => element("td", {}, cell))))));
 }
 function delay(about) {
-  const behind = about.watermark_time == null || about.state === "ended" ? null : about.now - about.watermark_time;
+  const behind = about.watermark_time == null || isEnded() ? null : about.now - about.watermark_time;
   return behind == null || behind < 0 || behind > 86400 ? "" : `, ${text(seconds, behind)} behind the clock`;
 }
 const cards = CARDS.map((about) => new Card(about));
@@ -323,6 +325,9 @@ async function look() {
   }
   if (!(failures > 1 && isEnded())) timer = setTimeout(look, Math.min(every * 2 ** Math.max(failures - 2, 0), SLOWEST));
 }
+function ending() {
+  return data.about.state === "failed" ? `The query has failed: ${data.about.reason}` : `The join has ended (${data.about.reason}).`;
+}
 function take(answer) {
   const { points, fields, last, ...about } = answer;
   if (last < data.last) data.points = []; // another server on the same port
@@ -334,7 +339,7 @@ function take(answer) {
   data.received = new Date();
   if (isPaused) return;
   show(about.state);
-  notice(about.state === "ended" ? `The join has ended (${about.reason}). These are its last figures.` : about.state === "failed" ? about.reason : "", about.state === "failed" ? "lost" : "");
+  notice(isEnded() ? `${ending()} These are its last figures.` : "", about.state === "failed" ? "lost" : "");
   byId("pause").hidden = isEnded();
   drawAbout();
   draw();
@@ -342,7 +347,7 @@ function take(answer) {
 function lost() {
   if (isPaused) return;
   const since = data.received ? ` The figures are those of ${data.received.toLocaleTimeString("en-GB")}.` : "";
-  if (isEnded()) notice(`The join has ended (${data.about.reason}), and so has its process.${since}`);
+  if (isEnded()) notice(`${ending()} The page has lost the connection to its process.${since}`, data.about.state === "failed" ? "lost" : "");
   else { show("lost"); notice(`The page has lost the connection: the process has ended, or does not answer.${since}`, "lost"); }
 }
 byId("pause").addEventListener("click", () => {
