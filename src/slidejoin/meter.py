@@ -53,7 +53,7 @@ class Latencies(NamedTuple):
     >>> latencies.pushes, latencies.seconds
     (100, 0.00505)
     >>> [round(latencies.quantile(q) * 1e6) for q in (0.5, 0.99, 1)]
-    [50, 99, 100]
+    [50, 100, 102]
     """
 
     buckets: Sequence[int]

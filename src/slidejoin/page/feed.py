@@ -109,6 +109,7 @@ class JoinFeed:
             "reason": sample.ended,
             "unit": "push",
             "pushes": now.latencies.pushes,
+            "p99": _known(now.latencies.quantile(0.99)),
             "limits": limits,
             "sides": ["left"] if spec.self_join else ["left", "right"],
             "totals": {

@@ -109,6 +109,7 @@ class QueryFeed:
             "reason": self._reason,
             "unit": "micro-batch",
             "pushes": self._batches.count,
+            "p99": None,
             "limits": [None, None],
             "sides": ["left", "right"],
             "totals": self._totals(),

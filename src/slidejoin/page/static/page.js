@@ -57,7 +57,7 @@ const CARDS = [
     title: () => (data.about && data.about.unit === "micro-batch" ? "Micro-batch duration" : "Push latency, 99th percentile"),
     format: seconds, series: () => (data.about && data.about.unit === "micro-batch"
       ? [["duration", "p50"]] : [["p50", "p50"], ["p99", "p99"], ["max", "longest"]]),
-    value: () => newest("p99"),
+    value: () => (isEnded() ? data.about.p99 : null) ?? newest("p99"),
     detail: () => (data.about ? `${whole(data.about.pushes)} ${data.about.unit}${data.about.pushes === 1 ? "" : data.about.unit === "push" ? "es" : "s"} ${soFar()}` : ""),
   },
   {
@@ -66,7 +66,7 @@ const CARDS = [
   },
   {
     title: "Matches per row", format: plain(""), series: () => [["matches per row", "match_rate"]], empty: () => (data.about && newest("match_rate") == null ? "no rows yet" : ""),
-    value: () => newest("match_rate"),
+    value: () => (isEnded() ? data.about.totals.matches / Math.max(1, data.about.totals.rows_left + data.about.totals.rows_right) : newest("match_rate")),
     detail: () => (data.about ? `${whole(data.about.totals.matches)} matches ${soFar()}` : ""),
   },
   {
