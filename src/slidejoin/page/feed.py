@@ -26,7 +26,7 @@ class Point(NamedTuple):
     match_rate: float | None  # matches per row
     stored_left: int | None
     stored_right: int | None
-    memory: int | None
+    memory: int | None  # bytes; on Spark those that were written
     p50: float | None
     p90: float | None
     p99: float | None

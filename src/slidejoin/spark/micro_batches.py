@@ -28,6 +28,7 @@ class MicroBatch:
     null_right: int
     partitions: int
     stored: int
+    written_bytes: int  # of runs
     began: float  # Unix time
     seconds: float
     watermark: str
@@ -130,6 +131,7 @@ def _micro_batch(progress: Mapping[str, Any], figures: Mapping[str, Any]) -> Mic
         **{name: figures.get(name, 0) for name in ("late_left", "late_right", "null_left", "null_right")},
         partitions=figures.get("partitions", 0),
         stored=figures.get("stored", 0),
+        written_bytes=figures.get("written_bytes", 0),
         began=datetime.fromisoformat(progress["timestamp"]).timestamp(),
         seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
         watermark=(figures.get("watermark") or "none yet")[:19],

@@ -85,7 +85,7 @@ class QueryFeed:
                 batch.matches / batch.rows if batch.rows else None,
                 batch.stored if batch.partitions else None,
                 None,
-                None,
+                batch.written_bytes,
                 batch.seconds,
                 batch.seconds,
                 batch.seconds,

@@ -44,6 +44,7 @@ const newest = (name) => { // the last known value
 };
 const sum = (...values) => (values.every((v) => v == null) ? null : values.reduce((all, v) => all + (v ?? 0), 0));
 const isEnded = () => Boolean(data.about) && ["ended", "failed"].includes(data.about.state);
+const isSpark = () => Boolean(data.about) && data.about.unit === "micro-batch";
 const sides = (name) => (data.points.length && newest(`${name}_right`) == null
   ? [["rows", `${name}_left`]] : [["left", `${name}_left`], ["right", `${name}_right`]]);
 
@@ -54,11 +55,11 @@ const CARDS = [
     detail: () => (isEnded() ? "mean of the seconds with rows" : `${text(plain("matches/s"), newest("matches"))}`),
   },
   {
-    title: () => (data.about && data.about.unit === "micro-batch" ? "Micro-batch duration" : "Push latency, 99th percentile"),
-    format: seconds, series: () => (data.about && data.about.unit === "micro-batch"
+    title: () => (isSpark() ? "Micro-batch duration" : "Push latency, 99th percentile"),
+    format: seconds, series: () => (isSpark()
       ? [["duration", "p50"]] : [["p50", "p50"], ["p99", "p99"], ["max", "longest"]]),
     value: () => (isEnded() ? data.about.p99 : null) ?? newest("p99"),
-    detail: () => (data.about ? `${whole(data.about.pushes)} ${data.about.unit}${data.about.pushes === 1 ? "" : data.about.unit === "push" ? "es" : "s"} ${soFar()}` : ""),
+    detail: () => (data.about ? `${whole(data.about.pushes)} ${data.about.unit}${data.about.pushes === 1 ? "" : "es"} ${soFar()}` : ""),
   },
   {
     title: "Rows in the window", format: plain("rows"), short: plain(""), series: () => sides("stored"),
@@ -79,10 +80,12 @@ const CARDS = [
     },
   },
   {
-    title: "Memory", format: bytes, series: () => [["memory", "memory"]], optional: "memory",
+    title: () => (isSpark() ? "State written by a micro-batch" : "Memory"), format: bytes,
+    series: () => [[isSpark() ? "written" : "memory", "memory"]],
     value: () => newest("memory"),
     detail: () => {
       const stored = sum(newest("stored_left"), newest("stored_right"));
+      if (isSpark()) return "files of sorted rows";
       return stored > 0 ? `${text(bytes, newest("memory") / stored)} for each row in the window` : "";
     },
   },
@@ -148,8 +151,7 @@ class Card {
       this.value.replaceChildren(number, element("small", {}, unit));
     }
     change(this.detail, about.detail() || "\u00a0");
-    this.figure.hidden = Boolean(about.optional) && data.points.length > 0 && newest(about.optional) == null;
-    if (!this.figure.hidden) this.drawPlot(title);
+    this.drawPlot(title);
   }
 
   drawPlot(title) {
@@ -179,7 +181,7 @@ class Card {
       if (at < box.left - 1) break;
       parts.push(mark(ago(past), past ? at : box.right, height - 5, past ? (at < box.left + 16 ? "start" : "middle") : "end"));
     }
-    const empty = shown.length ? this.about.empty?.() : data.about && data.about.unit === "micro-batch" ? "waiting for a micro-batch" : "waiting for figures";
+    const empty = shown.length ? this.about.empty?.() : isSpark() ? "waiting for a micro-batch" : "waiting for figures";
     if (empty) parts.push(mark(empty, (box.left + box.right) / 2, (box.top + box.bottom) / 2 + 4, "middle", "empty"));
     const lines = []; // the first one on top
     series.forEach(([, name], i) => {
@@ -236,7 +238,7 @@ function runsOf(points, name) { // without the gaps where nothing is known
 let cursor = null; // a time that the user looks at
 function span() {
   const last = data.points.length ? data.points.at(-1).time : 0, begin = data.points.length ? data.points[0].time : 0;
-  const end = data.about && !isEnded() && data.about.unit === "micro-batch" ? data.about.now : last;
+  const end = isSpark() && !isEnded() ? data.about.now : last;
   const needed = Math.min(Math.max(end - begin, LEAST_SPAN), SPAN);
   return { end, length: [60, 90, 120, 180, 240, SPAN].find((length) => length >= needed - 0.5) ?? SPAN };
 }
