@@ -4,6 +4,7 @@ A join is used by one thread at a time, but whoever watches it must neither wait
 Between two calls a reader looks at the join itself. During a call it gets the last sample that was published.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from slidejoin.explain import Explanation, explain
@@ -40,7 +41,8 @@ def take(live: LiveJoin, sources: PhysicalStreams | None = None) -> None:
     """Publish the figures. Only the thread of the join may call it. Cost: 5 us."""
     now = clock()
     live.meter.next_sample = now + EVERY
-    live.meter.publish(_sample(live, sources, None, now))
+    with suppress(MemoryError):  # the rows were joined: figures can wait
+        live.meter.publish(_sample(live, sources, None, now))
 
 
 def read(live: LiveJoin, sources: PhysicalStreams | None = None, final: JoinStats | None = None) -> Reading:

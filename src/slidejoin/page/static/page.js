@@ -179,7 +179,7 @@ class Card {
     for (let past = 0; past <= range.length + 0.01; past += every) {
       const at = x(range.end - past);
       if (at < box.left - 1) break;
-      parts.push(mark(ago(past), past ? at : box.right, height - 5, past ? (at < box.left + 16 ? "start" : "middle") : "end"));
+      parts.push(mark(past || !isEnded() ? ago(past) : "end", past ? at : box.right, height - 5, past ? (at < box.left + 16 ? "start" : "middle") : "end"));
     }
     const empty = shown.length ? this.about.empty?.() : isSpark() ? "waiting for a micro-batch" : "waiting for figures";
     if (empty) parts.push(mark(empty, (box.left + box.right) / 2, (box.top + box.bottom) / 2 + 4, "middle", "empty"));
