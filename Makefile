@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test native-test mutants fuzz docs lint format stub bench peers setup clean
+.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test native-test mutants fuzz docs lint format stub bench peers browser setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,7 +31,7 @@ run: setup
 PART := @tools/part.sh
 test:
 	$(PART) start
-	$(PART) build 150 $(MAKE) --no-print-directory -j 2 setup peers
+	$(PART) build 150 $(MAKE) --no-print-directory -j 2 setup peers browser
 	$(PART) lint 10 $(MAKE) --no-print-directory lint
 	$(PART) native 290 $(MAKE) --no-print-directory native-test
 	$(PART) python 220 $(MAKE) --no-print-directory python-test
@@ -44,8 +44,12 @@ test-long:
 	$(MAKE) LEVELS=0,1,2 -W CMakeLists.txt setup
 	SLIDEJOIN_TESTS=long $(MAKE) LEVELS=0,1,2 test
 
-python-test: setup
+python-test: setup browser
 	$(PYTEST) --ignore-glob='tests/*spark*'
+
+# For the tests of the live page, which are skipped where there is none.
+browser:
+	@tools/chromium.sh >/dev/null || true
 
 spark-test: setup
 	$(PYTEST) $(sort $(shell find tests -path '*spark*' -name 'test_*.py'))

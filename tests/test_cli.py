@@ -168,6 +168,8 @@ def test_run_says_what_is_wrong_in_one_line(files, options, says):
             "--snapshot-every: duration '5' is not a number with a unit; write '10s'",
         ),
         (["--merge-by", "trade"], "--merge-by is for rows(...)"),
+        (["--watch-port", "0"], "--watch-port is for --watch; give both"),
+        (["--engine", "spark", "--watch"], "on Spark --watch shows micro-batches; give --stream"),
     ],
 )
 @pytest.mark.usefixtures("files")

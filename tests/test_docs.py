@@ -13,9 +13,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "atomic_file", "columns", "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
+        "atomic_file", "collector", "columns", "isa", "keys", "meter", "metrics", "model.costs",
+        "model.index_cost", "model.join_model",
         "model.overload", "model.rates", "model.rational", "model.readiness", "model.remainders",
-        "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
+        "model.windows", "numeric", "order", "page.watch", "physical_streams", "predicate", "reference",
         "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",
         "snapshot.parts", "source", "spark.arrivals",
         "spark.files", "spark.live", "spark.partition", "spark.spark_hash",

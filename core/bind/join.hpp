@@ -10,6 +10,7 @@
 #include <atomic>
 #include <concepts>
 #include <optional>
+#include <type_traits>
 
 #include "../crew.hpp"
 #include "arguments.hpp"
@@ -279,8 +280,7 @@ class NativeJoin {
 
     // The name of the index in use, why it was chosen, and how often it was changed.
     nb::tuple index() {
-        const Turn turn(*this);
-        const IndexInUse used = engine_->index();
+        const IndexInUse used = read([&] { return engine_->index(); });
         return nb::make_tuple(catalog()[static_cast<std::size_t>(used.kind)].name, used.why, used.changes);
     }
 
@@ -296,8 +296,7 @@ class NativeJoin {
     void set_workers(std::uint32_t workers) { engine_->set_workers(workers); }
 
     nb::dict stats() {
-        const Turn turn(*this);
-        const Stats stats = engine_->stats();
+        const Stats stats = read([&] { return engine_->stats(); });
         nb::dict result;
         result["rows_left"] = stats.rows[0];
         result["rows_right"] = stats.rows[1];
@@ -341,6 +340,14 @@ class NativeJoin {
       private:
         std::atomic<bool>& busy_;
     };
+
+    // What another thread may ask between two calls. The turn ends before Python objects are made: these can
+    // start a garbage collection, in which the thread of the join goes on.
+    template <class Question>
+    std::invoke_result_t<Question&> read(Question question) {
+        const Turn turn(*this);
+        return question();
+    }
 
     // The arrays of a join with one conjunct.
     Arrays single(const nb::handle& sides, const nb::handle& keys, const nb::handle& times,

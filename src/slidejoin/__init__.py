@@ -2,6 +2,7 @@
 
 import logging
 
+from slidejoin.collector import MetricsCollector
 from slidejoin.errors import (
     CapacityError,
     Error,
@@ -13,6 +14,7 @@ from slidejoin.errors import (
 )
 from slidejoin.join_type import How
 from slidejoin.numeric import NumericJoin
+from slidejoin.page.watch import watch
 from slidejoin.predicate import (
     band,
     bands,
@@ -37,6 +39,7 @@ __all__ = [
     "Error",
     "How",
     "JoinStats",
+    "MetricsCollector",
     "NumericJoin",
     "OrderError",
     "Ranges",
@@ -57,6 +60,7 @@ __all__ = [
     "less_equal",
     "not_equal",
     "rows",
+    "watch",
     "within",
 ]
 

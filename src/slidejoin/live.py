@@ -22,6 +22,7 @@ from slidejoin.errors import CapacityError, Error, SchemaError, SpecError
 from slidejoin.keys import BoundSpec, bind
 from slidejoin.keys.types import finer
 from slidejoin.log import JoinLog
+from slidejoin.meter import Meter
 from slidejoin.native import read_state, scaled_state
 from slidejoin.progress import Owed, Remainder, Step, Trim, Waiting
 from slidejoin.result import RowStore, matched_rows, result_table
@@ -44,6 +45,7 @@ class LiveJoin:
         self.remainder: Remainder | None = None  # of a push that is not complete
         self.waiting = Waiting()
         self.log = JoinLog(spec)
+        self.meter = Meter()
         self.sides = sides_of(spec)
         self.stores: list[RowStore | None] = [None, None]
         self.engine: BoundJoin | None = None
@@ -260,7 +262,9 @@ class LiveJoin:
             watermark = self.engine.bound.time.to_value(watermark)
         memory += sum(store.nbytes for store in self.stores if store is not None)
         tables = (*self.owed, *self.waiting.late[0], *self.waiting.late[1], *self.waiting.held)
-        memory += sum(table.nbytes for table in tables) + self.outcome.memory_bytes
+        # Nothing comes between the look at the step and the reading: a thread that watches may ask, too.
+        flags = self.outcome.memory_bytes if self.step is None else 0
+        memory += sum(table.nbytes for table in tables) + flags
         counters = {name: native.get(name, 0) for name in COUNTERS}
         stats = cast("JoinStats", {**counters, "watermark": watermark, "memory_bytes": memory})
         if self.ended:

@@ -16,6 +16,7 @@ from slidejoin.errors import CapacityError, UsageError
 from slidejoin.live import LiveJoin
 from slidejoin.physical_streams import PhysicalStreams
 from slidejoin.progress import Owed, Waiting
+from slidejoin.sampling import take
 from slidejoin.snapshot.binary import Data
 from slidejoin.snapshot.chunks import Increment
 from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
@@ -38,6 +39,7 @@ class SavedJoin:
         self.note: str | None = None  # what was saved with the snapshot that this join goes on from
         self._clock: Callable[[], int] = time.monotonic_ns
         self._last_seen = [self._clock()] * 2
+        take(live)
 
     @property
     def spec(self) -> JoinSpec:

@@ -16,9 +16,11 @@ from slidejoin.join_type import How
 from slidejoin.keys.extract import SIDES
 from slidejoin.live import LiveJoin
 from slidejoin.log import SLOW
+from slidejoin.metrics import Labels, metrics_text
 from slidejoin.order import SourceInfo
 from slidejoin.physical_streams import PhysicalStreams, Source
 from slidejoin.predicate import Predicate
+from slidejoin.sampling import Reading, read, take
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import Pick, split_arrivals, to_table
@@ -318,6 +320,37 @@ class WindowJoin(SavedJoin):
         """Say what is indexed and by what, what filters, how much state to expect, how its sources stand."""
         return self._told(self._explain, open_only=False, counts=True)
 
+    def metrics(self, format: str = "prometheus", labels: Labels | None = None) -> str:  # noqa: A002
+        """The join's figures as text for Prometheus: counters, window, watermark, memory, latency of pushes.
+
+        Parameters
+        ----------
+        format : str
+            ``"prometheus"``, its text format 0.0.4, or ``"openmetrics"``, version 1.0.0.
+        labels : dict of str, optional
+            Added to every sample, to tell several joins apart. :class:`slidejoin.MetricsCollector` has
+            several joins in one text.
+
+        Returns
+        -------
+        str
+            The metrics of docs/watch.md.
+
+        Notes
+        -----
+        Any thread may call it at any time. It does not wait: while a push runs, the figures are those of the
+        last sample, a tenth of a second before the push at most. Cost: below a millisecond.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join = sj.WindowJoin(sj.equal("id"), sj.rows(10))
+        >>> _ = join.push(left={"id": [1, 2]})
+        >>> [line for line in join.metrics().splitlines() if line.startswith("slidejoin_stored_rows")]
+        ['slidejoin_stored_rows{side="left"} 2', 'slidejoin_stored_rows{side="right"} 0']
+        """
+        return metrics_text([(labels or {}, self._reading())], format)
+
     def check(self) -> None:
         """Verify the join's own invariants; StateError where one is broken. Cost: O(window)."""
         engine = self._live.engine
@@ -463,6 +496,9 @@ class WindowJoin(SavedJoin):
         begin = self._clock()
         live.push(sides, tables, store, then, limit)
         now = self._clock()
+        live.meter.record(now - begin)
+        if now >= live.meter.next_sample:
+            take(live, self._sources)
         engine = live.engine
         if (now - begin >= SLOW or now >= live.log.next_look) and engine is not None:
             rows = sum(table.num_rows for table in tables.values())
@@ -503,9 +539,11 @@ class WindowJoin(SavedJoin):
         )
 
     def _close(self) -> None:
+        take(self._live)  # the index that was used stays known
         final = self._stats()
         final["stored_left"] = final["stored_right"] = final["memory_bytes"] = 0
         live = LiveJoin(self.spec)
+        live.meter = self._live.meter
         live.waiting = live.waiting._replace(ended="closed")
         snapshots = SnapshotWriter(live)
         self._final, self._live, self._sources, self._snapshots = final, live, None, snapshots
@@ -572,6 +610,11 @@ class WindowJoin(SavedJoin):
         if self._sources is not None:
             stats["memory_bytes"] += self._sources.order.nbytes
         return stats
+
+    def _reading(self) -> Reading:
+        """The figures, for any thread."""
+        live, sources, final = self._live, self._sources, self._final
+        return read(live, sources, final)
 
     def _need_watermark(self, what: str) -> None:
         if not self.spec.window.has_watermark:

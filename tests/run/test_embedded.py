@@ -1,6 +1,9 @@
 """The embedded engine on files: all windows and join types against brute force, whatever the batches."""
 
 import io
+import json
+import re
+import urllib.request
 from collections import Counter
 from datetime import timedelta
 
@@ -498,3 +501,37 @@ def test_plans(tmp_path, inputs):  # noqa: ARG001
         window="rows(5)", sort_by="ts"
     )
     assert "none: both inputs are read whole, sorted and merged" in plan()
+
+
+def test_a_live_page_shows_the_run_until_its_end(tmp_path, inputs, monkeypatch):  # noqa: ARG001
+    """Its figures are those of the summary, and its address is printed; nothing serves it afterwards."""
+    seen, console = [], Console(file=io.StringIO(), width=150)
+    original = merge.Merge.results
+
+    def results(self, batch):
+        address = re.search(r"live page: (http://127\.0\.0\.1:\d+/)", console.file.getvalue())[1]
+        for result in original(self, batch):
+            with urllib.request.urlopen(address + "data", timeout=10) as answer:
+                seen.append((address, json.loads(answer.read())))
+            yield result
+
+    monkeypatch.setattr(merge.Merge, "results", results)
+    left, right = (str(tmp_path / name) for name in ("left", "right"))
+    job = make_job(left, right, on=ON, window=INTERVAL, output=tmp_path / "out")
+    summary = embedded.run(job, console, batch=64, watch_port=0)
+    address, last = seen[-1]
+    assert last["state"] == "ended"
+    assert last["totals"]["rows_left"] == summary.left_rows
+    assert last["totals"]["matches"] > 0
+    assert last["pushes"] > 1
+    rows = [data["totals"]["rows_left"] for _, data in seen]
+    assert rows == sorted(rows)
+    with pytest.raises(OSError):
+        urllib.request.urlopen(address, timeout=10)
+
+
+def test_a_live_page_needs_a_window(tmp_path, inputs):  # noqa: ARG001
+    left, right = (str(tmp_path / name) for name in ("left", "right"))
+    job = make_job(left, right, on=ON, output=tmp_path / "out")
+    with pytest.raises(SpecError, match="--watch"):
+        embedded.run(job, Console(quiet=True), watch_port=0)

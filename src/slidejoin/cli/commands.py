@@ -71,6 +71,7 @@ def demo(
     output: Annotated[
         Path | None, typer.Option(help="Spark: directory for the result.", show_default="a temporary one")
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Spark: serve a live page on this machine.")] = False,
     window: Annotated[
         int | None,
         typer.Option(min=1, help="Embedded: rows kept of each side.", show_default=f"{streams.WINDOW:,}"),
@@ -80,7 +81,9 @@ def demo(
     ] = None,
 ) -> None:
     """Join generated trades and quotes by price, and check the result."""
-    only_for(engine, Backend.spark, batches=batches, partitions=partitions, output=output)
+    only_for(
+        engine, Backend.spark, batches=batches, partitions=partitions, output=output, watch=watch or None
+    )
     only_for(engine, Backend.embedded, window=window, batch=batch)
     given = {"rows": rows, "band": band, "batches": batches, "window": window, "batch": batch}
     sizes = {name: size for name, size in given.items() if size is not None}
@@ -88,7 +91,9 @@ def demo(
     summary: spark_demo.Summary | embedded_demo.Summary
     with one_line():
         if engine is Backend.spark:
-            summary = spark_demo.run(feed.Setup(**sizes, seed=seed), console, output, partitions)
+            summary = spark_demo.run(
+                feed.Setup(**sizes, seed=seed), console, output, partitions, 0 if watch else None
+            )
         else:
             summary = embedded_demo.run(streams.Setup(**sizes, seed=seed), console)
     summary.print(console)

@@ -138,6 +138,20 @@ def run(
         bool,
         typer.Option("--fail-on-late", help=f"Exit with {LATE} if rows were late.", rich_help_panel=_REPORTS),
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Serve a live page on this machine.", rich_help_panel=_REPORTS),
+    ] = False,
+    watch_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="With --watch: its port.",
+            show_default="any that is free",
+            rich_help_panel=_REPORTS,
+        ),
+    ] = None,
     partitions: Annotated[
         int | None,
         typer.Option(
@@ -184,6 +198,9 @@ def run(
     only_for(engine, Backend.embedded, resume=resume or None, snapshot_every=snapshot_every)
     if files_per_batch is not None and not stream:
         fail("--files-per-batch is for --stream; give both")
+    if watch_port is not None and not watch:
+        fail("--watch-port is for --watch; give both")
+    page = (watch_port or 0) if watch else None
     logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("slidejoin").setLevel(log_level.upper())
     console = Console(stderr=output == "-", quiet=quiet)
@@ -209,9 +226,9 @@ def run(
             return
         if engine is Backend.embedded:
             every = SNAPSHOT_SECONDS if snapshot_every is None else seconds_of(snapshot_every)
-            summary = run_embedded(job, console, resume=resume, snapshot_every=every)
+            summary = run_embedded(job, console, resume=resume, snapshot_every=every, watch_port=page)
         else:
-            summary = run_spark(job, console, partitions, stream, files_per_batch)
+            summary = run_spark(job, console, partitions, stream, files_per_batch, page)
     summary.print(console)
     if fail_on_late and summary.late_rows:
         fail(

@@ -5,5 +5,5 @@
 ``embedded`` joins in this process, through ``merge``, with threads ahead and behind (``ahead``), and
 ``spark`` on Spark. ``target`` says where the result goes, ``write`` writes it through ``encode``, and
 ``output`` makes it appear whole or not at all. ``recovery`` continues a run that was interrupted. ``session``
-starts Spark, ``watch`` and ``progress`` show how far a run is.
+starts Spark, ``progress`` shows how far a run is, and ``live_page`` serves its page.
 """

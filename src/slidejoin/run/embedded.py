@@ -8,15 +8,20 @@ from rich.console import Console
 
 from slidejoin.column_store import empty_table
 from slidejoin.cores import usable_cores
+from slidejoin.errors import SpecError
 from slidejoin.explain import Explanation
 from slidejoin.keys import bind
+from slidejoin.page.feed import JoinFeed
+from slidejoin.page.server import PageServer
 from slidejoin.run.ahead import Behind
 from slidejoin.run.files import Input
 from slidejoin.run.job import Job, Summary
+from slidejoin.run.live_page import LOOPBACK, live_page
 from slidejoin.run.merge import Merge
 from slidejoin.run.output import open_writer, published
 from slidejoin.run.progress import RowProgress
 from slidejoin.run.recovery import SNAPSHOT_SECONDS, Recovery
+from slidejoin.sampling import read
 from slidejoin.table_join import join
 from slidejoin.window_join import WindowJoin
 
@@ -29,6 +34,7 @@ def run(
     batch: int = BATCH,
     resume: bool = False,
     snapshot_every: float = SNAPSHOT_SECONDS,
+    watch_port: int | None = None,
 ) -> Summary:
     """Join, show progress and publish the result.
 
@@ -41,11 +47,16 @@ def run(
     snapshot_every : float
         Seconds between two snapshots, by which a killed run can be continued; 0 for none.
 
+    watch_port : int, optional
+        Where to serve a live page; 0 for any port that is free.
+
     Raises
     ------
     Interrupted
         By Ctrl-C, when the state was saved.
     """
+    if watch_port is not None and not job.has_window:
+        raise SpecError("--watch shows a join over a window; give --window")
     begin = time.perf_counter()
     with published(job.target, job.overwrite, resume) as place:
         recovery = Recovery(job, place, snapshot_every)
@@ -56,6 +67,7 @@ def run(
         counts = [side.expected_rows() for side in job.inputs]
         total = None if None in counts else sum(count or 0 for count in counts)
         with (
+            live_page(watch_port, lambda port: _page(join, port), console),
             open_writer(job.target, place, job.schema, saved and saved.output) as writer,
             Behind(writer.write) as behind,
             RowProgress(console, total) as progress,
@@ -84,6 +96,11 @@ def run(
         late_rows=late,
         notes=[*_notes(job, late), *continued],
     )
+
+
+def _page(join: "Merge | TableJoin", port: int) -> PageServer:
+    assert isinstance(join, Merge), "checked before"
+    return PageServer(JoinFeed(lambda: read(join.join)), LOOPBACK, port)
 
 
 class TableJoin:

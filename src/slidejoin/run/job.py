@@ -61,7 +61,7 @@ class Job:
     def read(self) -> tuple[Input, Input]:
         """Both sides with the columns that the join, the order of arrivals or the result needs, no others."""
         left, right = (
-            side.with_columns([*self.spec.columns(number), *self._arrival_column(number), *picked])
+            side.with_columns([*self.spec.reads(number), *self._arrival_column(number), *picked])
             for number, (side, picked) in enumerate(zip(self.inputs, self._picked, strict=True))
         )
         return left, right

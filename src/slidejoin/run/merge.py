@@ -25,9 +25,11 @@ from slidejoin.errors import CapacityError, OrderError, StateError
 from slidejoin.keys import BoundTime, bind, bind_time
 from slidejoin.keys.extract import column_type
 from slidejoin.live import LiveJoin
+from slidejoin.meter import clock
 from slidejoin.order import Order, Ready
 from slidejoin.run.files import Input
 from slidejoin.run.job import Job
+from slidejoin.sampling import take
 
 _RESULT_ROWS = 2**20  # of one push, about: many results a row make the next pushes smaller
 _FIRST_PUSH, _SMALLEST_PUSH = 4096, 256
@@ -53,6 +55,7 @@ class Merge:
             bind(job.spec, job.left.schema, job.right.schema)  # errors name all columns
             join = LiveJoin(job.spec)
             join.fix((job.read[0].schema, job.read[1].schema))
+        take(join)  # the rows of an earlier run do not count as throughput
         self.join = join
         self.joined = list(joined)  # rows of each side so far; others were read and wait
         self.read = [0, 0]  # rows of each side so far
@@ -132,7 +135,12 @@ class Merge:
 
     def _push(self, sides: NDArray[np.uint8], tables: dict[int, pa.Table]) -> None:
         if len(sides):
+            begin, meter = clock(), self.join.meter
             self.join.push(sides, {i: table for i, table in tables.items() if table.num_rows})
+            now = clock()
+            meter.record(now - begin)
+            if now >= meter.next_sample:
+                take(self.join)
             for side, count in enumerate(np.bincount(sides, minlength=2).tolist()):
                 self.joined[side] += count
 

@@ -21,11 +21,11 @@ from slidejoin.errors import SchemaError, SpecError
 from slidejoin.run.files import Input
 from slidejoin.run.formats import DELIMITERS
 from slidejoin.run.job import Job, Summary
+from slidejoin.run.live_page import live_page
 from slidejoin.run.output import published
 from slidejoin.run.progress import RowProgress
 from slidejoin.run.session import check_spark, local_session
 from slidejoin.run.target import check_free
-from slidejoin.run.watch import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +46,7 @@ def run(
     partitions: int | None = None,
     stream: bool = False,
     files_per_batch: int | None = None,
+    watch_port: int | None = None,
 ) -> Summary:
     """Join and show progress.
 
@@ -57,6 +58,8 @@ def run(
         Whether the files are streams: read in micro-batches, with a checkpoint.
     files_per_batch : int, optional
         Files of each side in one micro-batch; otherwise all that are there. Spark takes the oldest first.
+    watch_port : int, optional
+        Where to serve a live page of a stream; 0 for any port that is free.
     """
     if not job.target.is_directory or job.target.path is None:
         raise SpecError(
@@ -76,13 +79,15 @@ def run(
         if side.format == "arrow":
             raise SpecError(f"Spark does not read Arrow files such as {side.name}; use --engine embedded")
         _refuse_nanoseconds(side)
+    if watch_port is not None and not stream:
+        raise SpecError("on Spark --watch shows micro-batches; give --stream, or use --engine embedded")
     check_spark()
     if stream:
         if job.left.spool or job.right.spool:
             raise SpecError(
                 "--stream reads files that come later; standard input (-) is read once, name files"
             )
-        return _run_stream(job, console, partitions, files_per_batch)
+        return _run_stream(job, console, partitions, files_per_batch, watch_port)
     return _run_batch(job, console, partitions)
 
 
@@ -103,7 +108,13 @@ def _run_batch(job: Job, console: Console, partitions: int | None) -> Summary:
     return Summary("Spark, batch", counts[0], counts[1], rows, len(parts), seconds, job.target.name)
 
 
-def _run_stream(job: Job, console: Console, partitions: int | None, files_per_batch: int | None) -> Summary:
+def _run_stream(
+    job: Job,
+    console: Console,
+    partitions: int | None,
+    files_per_batch: int | None,
+    watch_port: int | None,
+) -> Summary:
     assert job.target.path is not None, "checked before"
     output = job.target.path.absolute()
     checkpoint = output.with_name(output.name + ".checkpoint")
@@ -114,6 +125,9 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
         else:
             check_free(job.target, overwrite=False)
     console.print("starting Spark", highlight=False)
+    from slidejoin.spark import watch as serve
+    from slidejoin.spark.micro_batches import MicroBatches
+
     with local_session("slidejoin run") as session:
         begin = time.perf_counter()
         left, right = (_stream(session, side, files_per_batch) for side in job.inputs)
@@ -127,8 +141,11 @@ def _run_stream(job: Job, console: Console, partitions: int | None, files_per_ba
             .trigger(availableNow=True)
             .start(str(output))
         )
-        watch = Watch(query, state)
-        with RowProgress(console, None) as progress:
+        watch = MicroBatches(query, state)
+        with (
+            live_page(watch_port, lambda port: serve(query, state, port=port), console),
+            RowProgress(console, None) as progress,
+        ):
             is_over = False
             while not is_over:
                 is_over = query.awaitTermination(_POLL_SECONDS)

@@ -3,7 +3,8 @@
 Spark computes the partitions of a row (``partition``, ``arrivals``) and brings rows there, where each pair
 meets once. A task (``task``, ``batch``) joins its new rows with each other and with the sorted runs
 (``runs``, ``live``, ``meet``) that earlier micro-batches left in files (``heads``, ``marks``, ``base``,
-``tidy``, ``files``). ``prepare`` checks the call, and ``recipe`` is what is sent to the tasks.
+``tidy``, ``files``). ``prepare`` checks the call, and ``recipe`` is what is sent to the tasks. ``metrics``,
+``micro_batches`` and ``watch`` show how a query runs.
 """
 
 try:
@@ -18,5 +19,6 @@ from slidejoin.spark.join import join
 from slidejoin.spark.metrics import metrics
 from slidejoin.spark.reason import reason
 from slidejoin.spark.state import StateRun, state
+from slidejoin.spark.watch import watch
 
-__all__ = ["StateRun", "explain", "join", "metrics", "reason", "state"]
+__all__ = ["StateRun", "explain", "join", "metrics", "reason", "state", "watch"]

@@ -55,7 +55,12 @@ def explain(
     prepared = prepare(
         left, right, on, window, how, suffixes, partitions, event_time, state_dir, name, columns
     )
-    recipe = prepared.recipe
+    return explained(prepared, rate)
+
+
+def explained(prepared: Prepared, rate: float | None = None) -> Explanation:
+    """Say how a join that is prepared runs."""
+    recipe, how, on = prepared.recipe, prepared.spec.how, prepared.spec.on
     half = recipe.halves[0]
     lines = [("join", f"{how} on {on!r}, of {'streams' if prepared.streaming else 'batches'}")]
     if len(recipe.halves) == 2:

@@ -11,6 +11,7 @@ from slidejoin.join_type import How
 from slidejoin.predicate import Predicate
 from slidejoin.spark import batch, task
 from slidejoin.spark.arrivals import crossing
+from slidejoin.spark.explain import explained
 from slidejoin.spark.metrics import remember
 from slidejoin.spark.prepare import PARTITIONS, Prepared, prepare
 from slidejoin.window import Window
@@ -101,7 +102,7 @@ def join(
     )
     recipe = prepared.recipe
     if prepared.streaming:
-        remember(recipe.state_dir)
+        remember(recipe.state_dir, recipe.name, explained(prepared))
         if recipe.partitions >= _MANY and partitions is None:
             warnings.warn(
                 f"{recipe.partitions} partitions, by {PARTITIONS}: each costs some 20 ms of a core at every "

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from slidejoin.errors import SpecError
+from slidejoin.explain import Explanation
 from slidejoin.spark.files import Folder, open_folder
 from slidejoin.spark.marks import Mark, batches, head_folder, newest_of, sets_of
 
@@ -18,13 +19,27 @@ _FIGURES = (
     "rows_left", "rows_right", "copies", "matches", "results", "late_left", "late_right", "null_left",
     "null_right", "stored", "runs", "written_bytes",
 )  # fmt: skip
-_used: dict[str, None] = {}  # the state directories of this process's joins, in their order
+_used: dict[str, dict[str, Explanation]] = {}  # this process's joins, by state directory and name
 
 
-def remember(state_dir: str) -> None:
-    """Note where a join of this process keeps its state, for :func:`metrics`."""
-    _used.pop(state_dir, None)
-    _used[state_dir] = None
+def remember(state_dir: str, name: str, explanation: Explanation) -> None:
+    """Note where a join of this process keeps its state, for :func:`metrics`, and what it does."""
+    joins = _used.pop(state_dir, {})
+    _used[state_dir] = {**joins, name: explanation}
+
+
+def remembered(state_dir: str, name: str) -> Explanation | None:
+    """What a join of this process does."""
+    return _used.get(state_dir, {}).get(name)
+
+
+def find_state(id_: str, state_dir: str | os.PathLike[str] | None) -> tuple[str, list[str]] | None:
+    """The state directory of a query, by its id, and the names of its joins; None before its first task."""
+    for place in [os.fspath(state_dir)] if state_dir is not None else [*reversed(_used)]:
+        names = open_folder(place).names(id_)
+        if names:
+            return place, sorted(names)
+    return None
 
 
 def metrics(query: Any, state_dir: str | os.PathLike[str] | None = None) -> dict[str, Any]:
@@ -60,14 +75,13 @@ def metrics(query: Any, state_dir: str | os.PathLike[str] | None = None) -> dict
         metrics(query)["joins"]["join"]["last"]["results"]
     """
     id_ = str(getattr(query, "id", query))
-    places = [os.fspath(state_dir)] if state_dir is not None else [*reversed(_used)]
-    for place in places:
-        names = open_folder(place).names(id_)
-        if names:
-            return {"joins": {name: _figures(open_folder(place, id_, name)) for name in sorted(names)}}
-    if state_dir is None and not places:
+    if state_dir is None and not _used:
         raise SpecError("no join of streams was made in this process; give metrics(query, state_dir=...)")
-    return {"joins": {}}
+    found = find_state(id_, state_dir)
+    if found is None:
+        return {"joins": {}}
+    place, names = found
+    return {"joins": {name: _figures(open_folder(place, id_, name)) for name in names}}
 
 
 def _figures(folder: Folder) -> dict[str, Any]:

@@ -15,14 +15,16 @@ from rich.table import Table
 
 from slidejoin.demo.spark.check import find_failure
 from slidejoin.demo.spark.feed import AFTER, BEFORE, Feed, Setup, generate
+from slidejoin.run.live_page import live_page
 from slidejoin.run.progress import RowProgress
 from slidejoin.run.session import check_spark, local_session
 from slidejoin.run.target import Target, check_free
-from slidejoin.run.watch import MicroBatch, Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from slidejoin.spark.micro_batches import MicroBatch, MicroBatches
 
 _POLL_SECONDS = 0.1
 
@@ -32,7 +34,7 @@ class Summary:
     """The figures of the run, and whether the result is right."""
 
     setup: Setup
-    batches: list[MicroBatch]
+    batches: "list[MicroBatch]"
     results: int
     seconds: float
     output: Path
@@ -69,8 +71,24 @@ class Summary:
         _say(console, f"result in {self.output}")
 
 
-def run(setup: Setup, console: Console, output: Path | None = None, partitions: int | None = None) -> Summary:
-    """Generate, join and check. Without ``output`` the result goes to a new temporary directory."""
+def run(
+    setup: Setup,
+    console: Console,
+    output: Path | None = None,
+    partitions: int | None = None,
+    watch_port: int | None = None,
+) -> Summary:
+    """Generate, join and check.
+
+    Parameters
+    ----------
+    output : path, optional
+        Where the result goes; otherwise to a new temporary directory.
+    partitions : int, optional
+        Tasks that run side by side; otherwise one for each core.
+    watch_port : int, optional
+        Where to serve a live page; 0 for any port that is free.
+    """
     check_spark()
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="slidejoin-demo-")) / "result"
@@ -84,17 +102,23 @@ def run(setup: Setup, console: Console, output: Path | None = None, partitions: 
         with local_session(
             "slidejoin demo", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
         ) as session:
+            from slidejoin.spark import watch as serve
+            from slidejoin.spark.micro_batches import MicroBatches
+
             _arrive(feed, 0, work)
             query = _start(session, setup, feed, work, output, partitions)
-            watch = Watch(query, work / "state")
+            watch = MicroBatches(query, work / "state")
             begin = time.perf_counter()
-            with RowProgress(console, setup.rows) as progress:
+            with (
+                live_page(watch_port, lambda port: serve(query, work / "state", port=port), console),
+                RowProgress(console, setup.rows) as progress,
+            ):
                 for number in range(setup.batches):
                     if number + 1 < setup.batches:  # the next files are there before the micro-batch ends
                         _arrive(feed, number + 1, work)
                     _wait(query, watch, sum(arrived[number] for arrived in feed.arrived), progress)
-            seconds = time.perf_counter() - begin
-            query.stop()
+                seconds = time.perf_counter() - begin
+                query.stop()
     finally:
         shutil.rmtree(work, ignore_errors=True)
     _say(console, "checking the result against brute force")
@@ -102,7 +126,7 @@ def run(setup: Setup, console: Console, output: Path | None = None, partitions: 
     failure = find_failure(feed, setup.band, result)
     if failure is None and watch.total("matches") != len(result):
         failure = f"the result has {len(result):,} rows, but the join counted {watch.total('matches'):,}"
-    return Summary(setup, watch.batches, len(result), seconds, output, failure)
+    return Summary(setup, list(watch.batches), len(result), seconds, output, failure)
 
 
 def _start(
@@ -142,7 +166,7 @@ def _arrive(feed: Feed, number: int, work: Path) -> None:
         hidden.rename(file)
 
 
-def _wait(query: "StreamingQuery", watch: Watch, rows: int, progress: RowProgress) -> None:
+def _wait(query: "StreamingQuery", watch: "MicroBatches", rows: int, progress: RowProgress) -> None:
     """Wait until so many rows were joined, showing every micro-batch; raise what ended the query."""
     while watch.total("rows") < rows:
         is_over = query.awaitTermination(_POLL_SECONDS)  # raises if it has failed
