@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
     {"atomic_file", "cores", "errors", "log", "stats", "_core", "reference"},
-    {"isa", "join_type", "window"},
+    {"isa", "join_type", "spill", "window"},
     {"index"},
     {"model"},
     {"native", "predicate"},

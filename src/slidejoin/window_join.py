@@ -1,6 +1,7 @@
 """WindowJoin: the join that users write. Tables of arriving rows in, a table of the new matches out."""
 
 from collections.abc import Callable
+from os import PathLike
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -20,7 +21,8 @@ from slidejoin.predicate import Predicate
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import split_arrivals, to_table
-from slidejoin.spec import check_workers, join_spec
+from slidejoin.spec import check_spill, check_workers, join_spec
+from slidejoin.spill import open_spill
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window
 
@@ -62,6 +64,10 @@ class WindowJoin(SavedJoin):
     schemas : (pyarrow.Schema, pyarrow.Schema), optional
         Columns of both sides, where they are known: errors of types then come at once. Otherwise each
         side's first batch tells; until then, unmatched rows of an outer join wait for the other's columns.
+    spill : path, optional
+        A directory of yours, created if it is missing: the rows are kept in memory-mapped files there, so
+        that a window may be larger than memory (docs/memory.md). Linux only. Decides speed and memory, never
+        results.
 
     Notes
     -----
@@ -90,8 +96,10 @@ class WindowJoin(SavedJoin):
         self_join: bool = False,
         *,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        spill: str | PathLike[str] | None = None,
     ) -> None:
-        self._start(LiveJoin(join_spec(on, window, how, index, workers, order, suffixes, self_join)))
+        spec = join_spec(on, window, how, index, workers, order, suffixes, self_join)
+        self._start(LiveJoin(spec, open_spill(check_spill(spill))))
         if schemas is not None:
             self._live.fix(_checked_schemas(schemas, self.spec.self_join))
 
@@ -346,11 +354,12 @@ class WindowJoin(SavedJoin):
             self._live.ended,
             waiting,
             (self._live.crew.workers, engine.native.strategy()) if engine else None,
+            self._live.spill,
         )
 
     def _close(self) -> None:
         final = self._stats()
-        final["stored_left"] = final["stored_right"] = final["memory_bytes"] = 0
+        final["stored_left"] = final["stored_right"] = final["memory_bytes"] = final["spilled_bytes"] = 0
         live = LiveJoin(self.spec)
         live.waiting = live.waiting._replace(ended="closed")
         snapshots = SnapshotWriter(live)
