@@ -115,9 +115,13 @@ class Flat {
     // In files, makes room for more bytes: to extend by so many then cannot fail for want of it.
     void reserve(std::size_t count) {
         if (!spilled_ || stop_ + count <= capacity_) return;
-        spilled_.grow(stop_ + count - capacity_, size());
-        data_ = spilled_.data();
-        capacity_ = spilled_.bytes();
+        try {
+            spilled_.grow(stop_ + count - capacity_, size());
+        } catch (...) {
+            follow_files();
+            throw;
+        }
+        follow_files();
     }
 
     // Forgets everything.
@@ -176,10 +180,14 @@ class Flat {
     // Gives segments back whose bytes were dropped; the last one is used again.
     void give_back() {
         const std::size_t gone = spilled_.release(std::min(start_, capacity_ - 1));
-        data_ = spilled_.data();
-        capacity_ = spilled_.bytes();
+        follow_files();
         start_ -= gone;
         stop_ -= gone;
+    }
+
+    void follow_files() {
+        data_ = spilled_.data();
+        capacity_ = spilled_.bytes();
     }
 
     std::uint8_t* data_ = nullptr;

@@ -180,7 +180,7 @@ class SpilledBytes {
     ~SpilledBytes() {
         if (!begin_) return;
         files_->remove(begin_);
-        if (reserved_) munmap(begin_, reserved_);
+        munmap(begin_, reserved_);
     }
 
     explicit operator bool() const { return files_ != nullptr; }
@@ -188,22 +188,26 @@ class SpilledBytes {
     std::uint8_t* data() const { return begin_; }
     std::size_t bytes() const { return bytes_; }
 
-    // At least so many more bytes, and more if `live` ones are in use. Bytes may move to other addresses.
+    // At least so many more bytes, behind those of which `live` ones are in use. Bytes may move to other
+    // addresses, also if it fails.
     void grow(std::size_t more, std::size_t live) {
-        const std::size_t wanted = std::max(more, std::clamp(live / kShare, files_->segment(), kMost));
-        const std::size_t added = whole_pages(wanted);
-        segments_.reserve(segments_.size() + 1);
-        if (bytes_ + added > reserved_) move(bytes_ + added);
-        try {
-            files_->map(begin_ + bytes_, added);
-        } catch (...) {  // which may have lost the reserved addresses
-            munmap(begin_ + bytes_, reserved_ - bytes_);
-            reserved_ = bytes_;
-            throw;
+        const std::size_t each = whole_pages(std::clamp((live + more) / kShare, files_->segment(), kMost));
+        const std::size_t count = (more + each - 1) / each;
+        segments_.reserve(segments_.size() + count);
+        if (bytes_ + count * each > reserved_) move(bytes_ + count * each);
+        for (std::size_t i = 0; i < count; ++i) {
+            try {
+                files_->map(begin_ + bytes_, each);
+            } catch (...) {  // which may have lost the reserved addresses
+                munmap(begin_ + bytes_, reserved_ - bytes_);
+                reserved_ = bytes_;
+                forget_addresses();
+                throw;
+            }
+            segments_.push_back(each);
+            bytes_ += each;
+            files_->change(begin_, begin_, bytes_);
         }
-        segments_.push_back(added);
-        bytes_ += added;
-        files_->change(begin_, begin_, bytes_);
     }
 
     // Gives segments back that lie in the first `dead` bytes. Returns how many bytes these have.
@@ -216,17 +220,25 @@ class SpilledBytes {
         begin_ += gone;
         bytes_ -= gone;
         reserved_ -= gone;
+        forget_addresses();
         segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(count));
         return gone;
     }
 
   private:
-    static constexpr std::size_t kShare = 8;                      // a segment is this part of what is live
+    static constexpr std::size_t kShare = 8;                      // a segment is this part of the whole
     static constexpr std::size_t kMost = std::size_t{256} << 20;  // at most
 
     static std::size_t whole_pages(std::size_t bytes) {
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
         return (bytes + page - 1) / page * page;
+    }
+
+    // Where no address is reserved any more, others may be given these.
+    void forget_addresses() noexcept {
+        if (reserved_) return;
+        files_->remove(begin_);
+        begin_ = nullptr;
     }
 
     void swap(SpilledBytes& with) {
@@ -255,7 +267,7 @@ class SpilledBytes {
         }
         if (begin_) {
             files_->change(begin_, begin, bytes_);
-            if (reserved_) munmap(begin_, reserved_);
+            munmap(begin_, reserved_);
         } else {
             try {
                 files_->add(begin, 0);
