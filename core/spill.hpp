@@ -142,8 +142,9 @@ class SpillFiles {
     static constexpr int kAttempts = 16;
 
     [[noreturn]] void fail(int error, const std::string& what) const {
+        const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
         throw SpillError("spill='" + path_ + "': " + what + " (" + std::generic_category().message(error) +
-                         "); make room there");
+                         ")" + (full ? "; make room there" : ""));
     }
 
     // Bytes of files that are mapped by this process and in memory.
