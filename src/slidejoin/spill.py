@@ -18,8 +18,8 @@ from slidejoin.log import LOGGER
 
 # The least bytes by which the file of a column grows.
 SEGMENT = 2**18
-# Bytes of its files that a join keeps mapped, about.
-MAPPED = 2**26
+# Bytes of its files that a join keeps mapped, about; None: a quarter of the machine's memory.
+MAPPED: int | None = None
 # Bytes from which on a block of a nested column is written to a file.
 BLOCK = 2**23
 
@@ -64,7 +64,8 @@ def open_spill(path: str | None) -> _core.NativeSpill | None:
                 f"spill={path!r} belongs to user {owner}, not to you (user {os.geteuid()}); name a directory "
                 "of your own, or one that is to be created"
             )
-        files = _core.NativeSpill(directory, os.path.abspath(path), SEGMENT, MAPPED)
+        mapped = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") // 4 if MAPPED is None else MAPPED
+        files = _core.NativeSpill(directory, os.path.abspath(path), SEGMENT, mapped)
     except BaseException:
         os.close(directory)
         raise

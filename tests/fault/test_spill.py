@@ -161,6 +161,7 @@ import slidejoin as sj
 
 CAP, TEXT, BATCH = 64 * 2**20, 2000, 1000
 spill = sys.argv[1] or None
+sj.spill.MAPPED = 2**25  # else a quarter of the memory of this machine, which is not this small
 window = 4 * CAP // TEXT // 2  # rows of a side: four times the cap in all
 
 def status(name):

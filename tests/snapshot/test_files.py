@@ -125,7 +125,7 @@ def go_on(join, steps):
     """The results of each step, and the counters before each: what JSON can say."""
     found = []
     for name, arguments in steps:
-        stats = {key: str(value) for key, value in join.stats.items() if key != "memory_bytes"}
+        stats = {key: str(value) for key, value in join.stats.items() if not key.endswith("_bytes")}
         if name == "source":
             source = join.source(arguments["side"], arguments["name"])
             result = source.push(arguments["rows"])
