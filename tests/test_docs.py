@@ -19,7 +19,7 @@ MODULES = tuple(
         "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",
         "snapshot.parts", "source", "spark.arrivals",
         "spark.files", "spark.live", "spark.partition", "spark.spark_hash",
-        "spec", "sorted_runs", "table_join", "testing", "window", "window_join",
+        "spec", "spill", "sorted_runs", "table_join", "testing", "window", "window_join",
     )
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ def test_examples(path):
     assert run.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/model.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/memory.md", "docs/model.md"])
 def test_pages(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import mmap
 import os
 import pathlib
 import sys
@@ -123,7 +124,12 @@ def test_a_snapshot_has_the_same_bytes_and_goes_on_in_files(tmp_path: pathlib.Pa
         assert again.snapshot() == data
         assert again.push(right=rows(0, 900)).equals(sj.WindowJoin.restore(data).push(right=rows(0, 900)))
     increment = one.snapshot_since()
-    again = sj.WindowJoin.restore(increment.head, chunks=increment.chunks, spill=tmp_path)
+    mapped = {}
+    for i, (name, chunk) in enumerate(increment.chunks.items()):
+        (tmp_path / f"chunk {i}").write_bytes(chunk)
+        with (tmp_path / f"chunk {i}").open("rb") as file:
+            mapped[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    again = sj.WindowJoin.restore(increment.head, chunks=mapped, spill=tmp_path)
     assert again.snapshot() == data
     (tmp_path / "empty").touch()
     with pytest.raises(sj.StateError):

@@ -349,9 +349,10 @@ def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.b
         gone = store.first - start if start < store.first else 0
         if start + gone != store.next or gone > stop - start:
             raise StateError(f"rows {start} to {stop} do not follow row {store.next}")
-        step = _AT_ONCE if store.spills else max(len(rows), 1)
-        for begin in range(gone, len(rows), step):
-            store.append(rows.slice(begin, step))
+        kept = rows.slice(gone)
+        step = _AT_ONCE if store.spills else max(len(kept), 1)
+        for begin in range(0, len(kept), step):
+            store.append(kept.slice(begin, step))
         unseen.append(flags[gone:])
     if store.next != after:
         raise StateError(f"rows end at {store.next}, expected {after}: chunks are missing")
