@@ -257,3 +257,15 @@ def test_nested_extension_types_stay_in_memory(tmp_path: pathlib.Path) -> None:
     store = RowStore(pa.schema([("s", type_)]), spill=spill.open_spill(str(tmp_path)))
     store.append(pa.table({"s": values}))
     assert (store.spilled, store.table()["s"].type) == (0, type_)
+
+
+def test_blocks_of_nested_columns_leave_their_files_with_their_rows(tmp_path: pathlib.Path) -> None:
+    store = RowStore(rows(0, 1).select(["tags"]).schema, spill=spill.open_spill(str(tmp_path)))
+    for at in range(0, 1000, 100):
+        store.append(rows(at, 100).select(["tags"]))
+    assert store.spilled > 10 * spill.BLOCK
+    assert store.nbytes <= 2 * spill.BLOCK
+    store.append(rows(1000, 4).select(["tags"]))
+    store.drop_before(store.next - 4)
+    assert store.spilled == 0
+    assert store.table()["tags"].to_pylist() == rows(1000, 4)["tags"].to_pylist()
