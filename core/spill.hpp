@@ -48,15 +48,17 @@ struct ForkError : std::runtime_error {
 // The files of one join, in one directory.
 class SpillFiles {
   public:
-    // Takes over a descriptor of the directory. A segment has at least `segment` bytes. About `mapped` bytes
-    // stay mapped; the system keeps further pages as long as it has memory for them.
+    // The directory is open, and opened a second time here. A segment has at least `segment` bytes. About
+    // `mapped` bytes stay mapped; the system keeps further pages as long as it has memory for them.
     SpillFiles(int directory, std::string path, std::size_t segment, std::size_t mapped)
-        : directory_(directory),
+        : directory_(fcntl(directory, F_DUPFD_CLOEXEC, 0)),
           path_(std::move(path)),
           segment_(segment),
           mapped_(mapped),
           process_(getpid()),
-          resident_before_(resident()) {}
+          resident_before_(resident()) {
+        if (directory_ < 0) fail(errno, "the directory cannot be opened");
+    }
     ~SpillFiles() { close(directory_); }
     SpillFiles(const SpillFiles&) = delete;
 
@@ -88,7 +90,8 @@ class SpillFiles {
     // Maps a new file in place of reserved addresses.
     void map(void* at, std::size_t bytes) const {
         const int file = open_file();
-        const int refused = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+        int refused = EINTR;
+        while (refused == EINTR) refused = posix_fallocate(file, 0, static_cast<off_t>(bytes));
         const void* const mapped =
             refused ? MAP_FAILED : mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
         const int error = refused ? refused : errno;

@@ -148,8 +148,11 @@ NB_MODULE(_core, m) {
         .def(nb::init<std::size_t>(), "workers"_a)
         .def_prop_rw("workers", &Crew::wanted, &Crew::want);
     nb::class_<SpillFiles>(m, "NativeSpill")
-        .def(nb::init<int, std::string, std::size_t, std::size_t>(), "directory"_a, "path"_a, "segment"_a,
-             "mapped"_a)
+        .def(nb::new_([](int directory, const std::string& path, std::size_t segment, std::size_t mapped) {
+                 return spilling(
+                     [&] { return std::make_shared<SpillFiles>(directory, path, segment, mapped); });
+             }),
+             "directory"_a, "path"_a, "segment"_a, "mapped"_a)
         .def("open_file", [](const SpillFiles& files) { return spilling([&] { return files.open_file(); }); })
         .def("allocate", &allocate_spilled, "bytes"_a,
              nb::sig("def allocate(self, bytes: int) -> numpy.typing.NDArray[numpy.uint8]"))

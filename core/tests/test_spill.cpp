@@ -19,7 +19,10 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 std::shared_ptr<SpillFiles> files_in(const char* path, std::size_t mapped = std::size_t{1} << 26) {
-    return std::make_shared<SpillFiles>(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, kPage, mapped);
+    const int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto files = std::make_shared<SpillFiles>(directory, path, kPage, mapped);
+    close(directory);
+    return files;
 }
 
 const char* folder() {

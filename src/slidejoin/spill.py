@@ -66,13 +66,11 @@ def open_spill(path: str | None) -> _core.NativeSpill | None:
             )
         mapped = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") // 4 if MAPPED is None else MAPPED
         files = _core.NativeSpill(directory, os.path.abspath(path), SEGMENT, mapped)
-    except BaseException:
-        os.close(directory)
-        raise
-    try:
         os.close(files.open_file())
     except CapacityError as error:
         raise SpecError(_unusable(path, str(error))) from None
+    finally:
+        os.close(directory)
     if files.is_memory:
         LOGGER.warning("spill=%r is a file system in memory (tmpfs): rows there take memory", path)
     return files
