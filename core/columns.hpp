@@ -117,7 +117,8 @@ inline constexpr ColumnKind kOffsets64 = -8;
 
 class StoredColumn {
   public:
-    explicit StoredColumn(ColumnKind kind) : kind_(kind) {
+    explicit StoredColumn(ColumnKind kind, const std::shared_ptr<SpillFiles>& files = nullptr)
+        : kind_(kind), values_(files), offsets_(files), validity_(files) {
         if (!is_bytes()) return;
         Copies none;
         std::memset(offsets_.extend(sizeof(std::int64_t), none), 0, sizeof(std::int64_t));
@@ -125,6 +126,7 @@ class StoredColumn {
     StoredColumn(StoredColumn&&) noexcept = default;
 
     std::size_t bytes() const { return values_.bytes() + offsets_.bytes() + validity_.bytes(); }
+    std::size_t spilled() const { return values_.spilled() + offsets_.spilled() + validity_.spilled(); }
     bool is_bytes() const { return kind_ < 0; }
     bool nullable() const { return nullable_; }  // there has been a null
 
@@ -145,6 +147,29 @@ class StoredColumn {
             append_strings<std::int64_t>(array, from, count, stored ? nullptr : lender, copies);
         }
         append_validity(array, from, count, stored, copies);
+    }
+
+    // What rows of an array need: their number, the bytes of their values, and whether one is null.
+    struct Room {
+        std::size_t rows = 0;
+        std::size_t bytes = 0;
+        bool nulls = false;
+    };
+    void add_room(const ArrowArray& array, std::size_t from, std::size_t count, Room& room) const {
+        if (!count) return;
+        from += static_cast<std::size_t>(array.offset);
+        room.rows += count;
+        room.bytes += kind_ == kOffsets32   ? bytes_of<std::int32_t>(array, from, count)
+                      : kind_ == kOffsets64 ? bytes_of<std::int64_t>(array, from, count)
+                                            : count * width();
+        room.nulls = room.nulls || nullable_ || has_null(array, from, count);
+    }
+
+    // In files, makes room for rows behind the `stored` ones.
+    void reserve(const Room& room, std::size_t stored) {
+        values_.reserve(room.bytes);
+        if (is_bytes()) offsets_.reserve(room.rows * sizeof(std::int64_t));
+        if (room.nulls) validity_.reserve(nullable_ ? room.rows : stored + room.rows);
     }
 
     void truncate(std::size_t rows) {
@@ -244,8 +269,23 @@ class StoredColumn {
     std::size_t offset_count() const { return offsets_.size() / sizeof(std::int64_t); }
 
     void forget_validity() {
-        validity_ = Flat();
+        validity_.clear();
         nullable_ = false;
+    }
+
+    template <class Offset>
+    static std::size_t bytes_of(const ArrowArray& strings, std::size_t from, std::size_t count) {
+        const Offset* ends = static_cast<const Offset*>(strings.buffers[1]) + from;
+        return static_cast<std::size_t>(ends[count]) - static_cast<std::size_t>(ends[0]);
+    }
+
+    static bool may_be_null(const ArrowArray& array) { return array.buffers[0] && array.null_count != 0; }
+
+    static bool has_null(const ArrowArray& array, std::size_t from, std::size_t count) {
+        if (!may_be_null(array)) return false;
+        std::vector<std::uint8_t> flags(count);
+        expand(array.buffers[0], from, count, flags.data());
+        return std::memchr(flags.data(), 0, count) != nullptr;
     }
 
     void add_bytes(const void* source, std::size_t from, std::size_t count,
@@ -271,17 +311,13 @@ class StoredColumn {
 
     void append_validity(const ArrowArray& array, std::size_t from, std::size_t count, std::size_t stored,
                          Copies& copies) {
-        const bool may_be_null = array.buffers[0] && array.null_count != 0;
-        if (!may_be_null && !nullable_) return;
         if (!nullable_) {
-            std::vector<std::uint8_t> flags(count);
-            expand(array.buffers[0], from, count, flags.data());
-            if (std::memchr(flags.data(), 0, count) == nullptr) return;
+            if (!has_null(array, from, count)) return;
             if (stored) std::memset(validity_.extend(stored, copies), 1, stored);
             nullable_ = true;
         }
         std::uint8_t* room = validity_.extend(count, copies);
-        if (may_be_null) expand(array.buffers[0], from, count, room);
+        if (may_be_null(array)) expand(array.buffers[0], from, count, room);
         else std::memset(room, 1, count);
     }
 

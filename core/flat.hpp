@@ -1,5 +1,5 @@
-// Bytes that grow at the end and are dropped from the start, as the columns of a window do. What is appended,
-// and what has to move for it, is copied by several workers.
+// Bytes that grow at the end and are dropped from the start, as the columns of a window do, in memory or in
+// files (spill.hpp). What is appended, and what has to move for it, is copied by several workers.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "crew.hpp"
+#include "spill.hpp"
 
 namespace slidejoin {
 
@@ -75,6 +76,7 @@ class Copies {
 class Flat {
   public:
     Flat() = default;
+    explicit Flat(std::shared_ptr<SpillFiles> files) : spilled_(std::move(files)) {}  // nullptr: in memory
     Flat(Flat&& from) noexcept { *this = std::move(from); }
     Flat& operator=(Flat&& from) noexcept {
         std::swap(data_, from.data_);
@@ -82,10 +84,11 @@ class Flat {
         std::swap(start_, from.start_);
         std::swap(stop_, from.stop_);
         std::swap(lender_, from.lender_);
+        std::swap(spilled_, from.spilled_);
         return *this;
     }
     ~Flat() {
-        if (!lender_) std::free(data_);
+        if (!lender_ && !spilled_) std::free(data_);
     }
 
     const std::uint8_t* data() const { return data_ + start_; }
@@ -94,24 +97,43 @@ class Flat {
         return reinterpret_cast<const T*>(data());
     }
     std::size_t size() const { return stop_ - start_; }
-    std::size_t bytes() const { return capacity_; }
+    std::size_t bytes() const { return spilled_ ? 0 : capacity_; }
+    std::size_t spilled() const { return spilled_ ? capacity_ : 0; }
 
     // Room for more bytes at the end, which the caller fills. Those before are there once the copies are
     // made.
     std::uint8_t* extend(std::size_t count, Copies& copies) {
         const std::size_t needed = size() + count;
         copies.prepare(stop_ + count > capacity_);
+        reserve(count);
         if (stop_ + count > capacity_)
             move(needed <= capacity_ / 2 ? capacity_ : 2 * needed + kLeast, copies);
         stop_ += count;
         return data_ + stop_ - count;
     }
 
+    // In files, makes room for more bytes: to extend by so many then cannot fail for want of it.
+    void reserve(std::size_t count) {
+        if (!spilled_ || stop_ + count <= capacity_) return;
+        try {
+            spilled_.grow(stop_ + count - capacity_, size());
+        } catch (...) {
+            follow_files();
+            throw;
+        }
+        follow_files();
+    }
+
+    // Forgets everything.
+    void clear() { *this = Flat(spilled_.files()); }
+
     void truncate(std::size_t size) { stop_ = start_ + size; }
 
     void drop(std::size_t count) {
         start_ += count;
+        if (spilled_ && capacity_) give_back();
         if (start_ == stop_) start_ = stop_ = 0;
+        if (spilled_) return;
         if (capacity_ <= 8 * size() + kSlack) return;
         try {
             Copies copies;
@@ -155,11 +177,25 @@ class Flat {
         stop_ = used;
     }
 
+    // Gives segments back whose bytes were dropped; the last one is used again.
+    void give_back() {
+        const std::size_t gone = spilled_.release(std::min(start_, capacity_ - 1));
+        follow_files();
+        start_ -= gone;
+        stop_ -= gone;
+    }
+
+    void follow_files() {
+        data_ = spilled_.data();
+        capacity_ = spilled_.bytes();
+    }
+
     std::uint8_t* data_ = nullptr;
     std::size_t capacity_ = 0;  // 0 for borrowed bytes
     std::size_t start_ = 0;
     std::size_t stop_ = 0;
     std::shared_ptr<void> lender_;
+    SpilledBytes spilled_;  // where the bytes are, if not in memory
 };
 
 }  // namespace slidejoin

@@ -18,8 +18,11 @@ namespace slidejoin {
 
 class Rows {
   public:
-    Rows(const std::vector<ColumnKind>& kinds, std::uint64_t first) : first_(first), next_(first) {
-        for (const ColumnKind kind : kinds) columns_.emplace_back(kind);
+    // With files, the columns are there and not in memory.
+    Rows(const std::vector<ColumnKind>& kinds, std::uint64_t first,
+         const std::shared_ptr<SpillFiles>& files = nullptr)
+        : first_(first), next_(first) {
+        for (const ColumnKind kind : kinds) columns_.emplace_back(kind, files);
     }
 
     std::uint64_t first() const { return first_; }
@@ -30,6 +33,25 @@ class Rows {
         std::size_t bytes = 0;
         for (const StoredColumn& column : columns_) bytes += column.bytes();
         return bytes;
+    }
+    std::size_t spilled() const {
+        std::size_t bytes = 0;
+        for (const StoredColumn& column : columns_) bytes += column.spilled();
+        return bytes;
+    }
+
+    // About the bytes of a stored row, in files.
+    std::size_t row_bytes() const { return spilled() / std::max<std::size_t>(size(), 1); }
+
+    // In files, makes room for batches, so that appending them cannot fail for want of it.
+    void reserve(const std::vector<std::shared_ptr<ArrowArray>>& batches) {
+        for (std::size_t i = 0; i < columns_.size(); ++i) {
+            StoredColumn::Room room;
+            for (const auto& batch : batches)
+                columns_[i].add_room(*batch->children[i], static_cast<std::size_t>(batch->offset),
+                                     static_cast<std::size_t>(batch->length), room);
+            columns_[i].reserve(room, size());
+        }
     }
 
     // Appends a batch whose children are the columns. On an error nothing of it stays.

@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "src" / "slidejoin"
 # Lower layers first; a module may import modules of the lower layers and of its own.
 LAYERS = [
     {"atomic_file", "cores", "errors", "log", "stats", "_core", "reference"},
-    {"isa", "join_type", "sizes", "window"},
+    {"isa", "join_type", "sizes", "spill", "window"},
     {"index", "limits"},
     {"model"},
     {"native", "predicate"},

@@ -20,7 +20,7 @@ MODULES = tuple(
         "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",
         "snapshot.parts", "source", "spark.arrivals",
         "spark.files", "spark.live", "spark.partition", "spark.spark_hash",
-        "spec", "sorted_runs", "table_join", "testing", "window", "window_join",
+        "spec", "spill", "sorted_runs", "table_join", "testing", "window", "window_join",
     )
 )  # fmt: skip
 

@@ -147,14 +147,27 @@ NB_MODULE(_core, m) {
     nb::class_<Crew>(m, "NativeCrew")
         .def(nb::init<std::size_t>(), "workers"_a)
         .def_prop_rw("workers", &Crew::wanted, &Crew::want);
+    nb::class_<SpillFiles>(m, "NativeSpill")
+        .def(nb::new_([](int directory, const std::string& path, std::size_t segment, std::size_t mapped) {
+                 return spilling(
+                     [&] { return std::make_shared<SpillFiles>(directory, path, segment, mapped); });
+             }),
+             "directory"_a, "path"_a, "segment"_a, "mapped"_a)
+        .def("open_file", [](const SpillFiles& files) { return spilling([&] { return files.open_file(); }); })
+        .def("allocate", &allocate_spilled, "bytes"_a,
+             nb::sig("def allocate(self, bytes: int) -> numpy.typing.NDArray[numpy.uint8]"))
+        .def_prop_ro("path", &SpillFiles::path)
+        .def_prop_ro("is_memory", &SpillFiles::is_memory);
     nb::class_<NativeBatch>(m, "NativeBatch")
         .def(nb::init<std::shared_ptr<Crew>>(), "crew"_a.none() = nb::none())
         .def_prop_ro("address", &NativeBatch::address)
         .def("read", &NativeBatch::read, "columns"_a,
              nb::sig("def read(self, columns: list[tuple[int, int]]) -> list[typing.Any] | None"));
     nb::class_<NativeRows>(m, "NativeRows")
-        .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t, std::shared_ptr<Crew>>(), "kinds"_a,
-             "first"_a, "crew"_a.none() = nb::none())
+        .def(nb::init<const std::vector<ColumnKind>&, std::uint64_t, std::shared_ptr<Crew>,
+                      std::shared_ptr<SpillFiles>>(),
+             "kinds"_a, "first"_a, "crew"_a.none() = nb::none(), "spill"_a.none() = nb::none())
+        .def("reserve", &NativeRows::reserve, "batch"_a)
         .def("write", &NativeRows::write, "at"_a, "batch"_a, "borrow"_a = false)
         .def("limit", &NativeRows::limit, "first"_a, "next"_a)
         .def("take", &NativeRows::take, "positions"_a, "most"_a, "other"_a.none() = nb::none(),
@@ -166,7 +179,8 @@ NB_MODULE(_core, m) {
              nb::sig("def same(self, column: int, positions: object, other: NativeRows, other_column: int, "
                      "others: object) -> numpy.typing.NDArray[numpy.bool_] | None"))
         .def_prop_ro("first", &NativeRows::first)
-        .def_prop_ro("nbytes", &NativeRows::bytes);
+        .def_prop_ro("nbytes", &NativeRows::bytes)
+        .def_prop_ro("spilled", &NativeRows::spilled);
     nb::class_<NativeJoin>(m, "NativeJoin")
         .def(nb::init<const std::vector<Conjunct>&, const std::string&, const std::string&, std::uint64_t,
                       std::uint64_t, std::uint64_t, bool, std::int64_t, std::int64_t,

@@ -13,10 +13,36 @@
 namespace slidejoin {
 namespace {
 
+// Calls into stored rows, the errors of their files turned into those of the package.
+template <class Call>
+auto spilling(Call call) {
+    try {
+        return call();
+    } catch (const SpillError& error) {
+        raise("CapacityError", error.what());
+    } catch (const ForkError& error) {
+        raise("UsageError", error.what());
+    }
+}
+
+// Room in files for so many bytes, as long as the array is there.
+nb::object allocate_spilled(const std::shared_ptr<SpillFiles>& files, std::size_t bytes) {
+    auto room = std::make_unique<SpilledBytes>(files);
+    spilling([&] { room->grow(std::max<std::size_t>(bytes, 1), 0); });
+    files->touched(bytes);
+    std::uint8_t* const data = room->data();
+    const nb::capsule owner(room.get(), [](void* p) noexcept { delete static_cast<SpilledBytes*>(p); });
+    room.release();
+    return array_over(data, bytes, NPY_UINT8, owner);
+}
+
 class NativeRows {
   public:
-    NativeRows(const std::vector<ColumnKind>& kinds, std::uint64_t first, std::shared_ptr<Crew> crew)
-        : rows_(kinds, first), crew_(crew ? std::move(crew) : std::make_shared<Crew>(1)) {}
+    NativeRows(const std::vector<ColumnKind>& kinds, std::uint64_t first, std::shared_ptr<Crew> crew,
+               std::shared_ptr<SpillFiles> files)
+        : rows_(spilling([&] { return Rows(kinds, first, files); })),
+          crew_(crew ? std::move(crew) : std::make_shared<Crew>(1)),
+          files_(std::move(files)) {}
     ~NativeRows() { release(); }
     NativeRows(const NativeRows&) = delete;
 
@@ -24,16 +50,28 @@ class NativeRows {
     // array may be used as it is.
     void write(std::uint64_t at, NativeBatch& batch, bool borrow) {
         const auto& arrays = batch.arrays();
-        rows_.limit(rows_.first(), at);
+        limit(rows_.first(), at);
+        const std::size_t before = rows_.next();
         try {
-            for (const auto& array : arrays) rows_.append(*array, *crew_, borrow ? array : nullptr);
+            for (const auto& array : arrays)
+                spilling([&] { rows_.append(*array, *crew_, borrow ? array : nullptr); });
         } catch (...) {
             rows_.limit(rows_.first(), at);
             throw;
         }
+        if (files_) files_->touched((rows_.next() - before) * rows_.row_bytes());
     }
 
-    void limit(std::uint64_t first, std::uint64_t next) { rows_.limit(first, next); }
+    // In files, makes room for a batch.
+    void reserve(NativeBatch& batch) {
+        own();
+        spilling([&] { rows_.reserve(batch.arrays()); });
+    }
+
+    void limit(std::uint64_t first, std::uint64_t next) {
+        own();
+        rows_.limit(first, next);
+    }
 
     using Places = std::optional<std::vector<std::size_t>>;  // of columns; none: all
 
@@ -42,6 +80,7 @@ class NativeRows {
     // take.
     nb::object take(const nb::handle& positions, std::int64_t most, const NativeRows* other,
                     const nb::handle& others, const Places& columns, const Places& other_columns) {
+        own();
         const auto [data, count] = numbers(positions);
         std::vector<TakenRows> sides{{&rows_, data, places(columns)}};
         if (other) {
@@ -55,6 +94,7 @@ class NativeRows {
             if (count >= kUnlocked) released.emplace();
             result = Taker(sides, count, *crew_).take(most);
         }
+        for (const TakenRows& side : sides) touch(count * (side.to - side.from));
         if (!result) return nb::none();
         release();
         ArrowResult::hand_over(std::move(result), out_);
@@ -67,6 +107,8 @@ class NativeRows {
         const auto [data, count] = numbers(positions);
         const auto [more, as_many] = numbers(others);
         if (as_many != count) throw nb::value_error("arrays of different lengths");
+        own();
+        touch(2 * count);
         nb::object flags;
         auto* out = new_array<bool>(count, NPY_BOOL, flags);
         if (Rows::same(rows_, column, data, other.rows_, other_column, more, count, out)) return nb::none();
@@ -75,8 +117,10 @@ class NativeRows {
 
     std::uint64_t first() const { return rows_.first(); }
     std::size_t bytes() const { return rows_.bytes(); }
+    std::size_t spilled() const { return rows_.spilled(); }
 
   private:
+    static constexpr std::size_t kMappedAround = std::size_t{1} << 16;  // bytes that one access may map
     static constexpr std::size_t kUnlocked = 4096;  // rows from which on other threads may run
 
     static std::pair<const std::int64_t*, std::size_t> numbers(const nb::handle& array) {
@@ -93,12 +137,20 @@ class NativeRows {
         return *columns;
     }
 
+    void own() const {
+        if (files_) spilling([&] { files_->require_own_process(); });
+    }
+    void touch(std::size_t values) const {
+        if (files_) files_->touched(values * kMappedAround);
+    }
+
     void release() {
         if (out_.release) out_.release(&out_);
     }
 
     Rows rows_;
     std::shared_ptr<Crew> crew_;
+    std::shared_ptr<SpillFiles> files_;  // nullptr: rows are in memory
     ArrowArray out_{};
 };
 

@@ -1,7 +1,8 @@
 """Nested columns: Arrow arrays that double in size.
 
 Arrow's own take on chunked arrays joins all chunks first, so it costs O(live rows) for each batch; here a
-take reads each block that it touches. An append costs O(rows log(live / rows)) amortised.
+take reads each block that it touches. An append costs O(rows log(live / rows)) amortised. With ``spill=`` a
+block that has become large goes to a mapped file, and is not joined with others any more.
 """
 
 from typing import Any
@@ -11,31 +12,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slidejoin import _core, spill
+
 
 class Blocks:
-    """Arrow arrays, each at least twice as long as the next one. Never changed: calls return a new one."""
+    """Arrow arrays, each at least twice as long as the next one. Never changed: calls return a new one.
+
+    The first ``in_files`` blocks are in files, and may have any length.
+    """
 
     def __init__(
-        self, type_: pa.DataType, first: int, blocks: tuple[pa.Array, ...] = (), dead: int = 0
+        self,
+        type_: pa.DataType,
+        first: int,
+        blocks: tuple[pa.Array, ...] = (),
+        dead: int = 0,
+        files: _core.NativeSpill | None = None,
+        in_files: int = 0,
     ) -> None:
         self._type = type_
         self._plain = plain_type(type_)
         self._first = first  # position of the first live row
         self._blocks = blocks
         self._dead = dead  # rows of the first block that were dropped
+        self._files = files if blocks or (files and spill.can_spill(self._plain)) else None
+        self._in_files = in_files
         if not blocks:  # fails here if the type can never be taken
             sample = pa.nulls(1, type_).cast(self._plain)
             pa.concat_arrays([sample, sample]).take(pa.array([1])).cast(type_)
 
     @property
     def nbytes(self) -> int:
-        return sum(int(block.get_total_buffer_size()) for block in self._blocks)
+        return sum(int(block.get_total_buffer_size()) for block in self._blocks[self._in_files :])
+
+    @property
+    def spilled(self) -> int:
+        return sum(int(block.get_total_buffer_size()) for block in self._blocks[: self._in_files])
 
     def appended(self, at: int, array: pa.Array) -> "Blocks":
         before = self.limited(self._first, at)
-        blocks, dead = list(before._blocks), before._dead
+        blocks, dead, in_files = list(before._blocks), before._dead, before._in_files
         blocks.append(_copy(array if array.type == self._plain else array.cast(self._plain)))
-        while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
+        while len(blocks) > in_files + 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
             gone = dead if len(blocks) == 2 else 0
             try:
                 older = _copy(blocks[-2].slice(gone)) if gone else blocks[-2]
@@ -44,10 +62,13 @@ class Blocks:
                 break
             blocks[-2:] = [merged]
             dead -= gone
-        return Blocks(self._type, self._first, tuple(blocks), dead)
+        if self._files is not None and blocks[in_files].get_total_buffer_size() >= spill.BLOCK:
+            blocks[in_files] = spill.spilled(self._files, blocks[in_files])
+            in_files += 1
+        return self._with(self._first, blocks, dead, in_files)
 
     def limited(self, first: int, after: int) -> "Blocks":
-        blocks, dead = list(self._blocks), self._dead
+        blocks, dead, in_files = list(self._blocks), self._dead, self._in_files
         excess = sum(map(len, blocks)) - dead - (after - self._first)
         while excess > 0:
             last = blocks.pop()
@@ -59,10 +80,14 @@ class Blocks:
             dead += first - self._first
             while blocks and dead >= len(blocks[0]):
                 dead -= len(blocks.pop(0))
-            if blocks and dead > len(blocks[0]) // 2:
+                in_files = max(in_files - 1, 0)
+            if blocks and not in_files and dead > len(blocks[0]) // 2:
                 blocks[0] = _copy(blocks[0].slice(dead))
                 dead = 0
-        return Blocks(self._type, max(first, self._first), tuple(blocks), dead if blocks else 0)
+        return self._with(max(first, self._first), blocks, dead if blocks else 0, min(in_files, len(blocks)))
+
+    def _with(self, first: int, blocks: list[pa.Array], dead: int, in_files: int) -> "Blocks":
+        return Blocks(self._type, first, tuple(blocks), dead, self._files, in_files)
 
     def take(self, positions: NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
         missing = positions == -1
@@ -88,7 +113,8 @@ class Blocks:
         starts = np.cumsum([0, *map(len, self._blocks)])
         block_of = np.searchsorted(starts, rows, side="right") - 1
         counts = np.bincount(block_of, minlength=len(self._blocks))
-        order = np.argsort(block_of.astype(np.uint8), kind="stable") if (counts > 0).sum() > 1 else None
+        number = np.uint8 if len(self._blocks) <= 256 else np.uint32  # few bits are sorted faster
+        order = np.argsort(block_of.astype(number), kind="stable") if (counts > 0).sum() > 1 else None
         grouped = rows if order is None else rows[order]
         parts = []
         for block, start, count in zip(self._blocks, starts, counts, strict=False):

@@ -40,7 +40,9 @@ class Keeper(Protocol):
     """The values of one column by position; -1 stands for a null."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int: ...  # in memory
+    @property
+    def spilled(self) -> int: ...  # bytes in files
     def appended(self, at: int, array: pa.Array) -> "Keeper": ...
     def limited(self, first: int, after: int) -> "Keeper": ...
     def take(self, positions: Positions) -> pa.Array | pa.ChunkedArray: ...
@@ -96,15 +98,25 @@ def taken_batches(take: Callable[[Any], int | None], schema: pa.Schema, rows: An
 class Plain:
     """A column of a type that the core stores."""
 
-    def __init__(self, type_: pa.DataType, first: int, crew: _core.NativeCrew | None = None) -> None:
+    def __init__(
+        self,
+        type_: pa.DataType,
+        first: int,
+        crew: _core.NativeCrew | None = None,
+        spill: _core.NativeSpill | None = None,
+    ) -> None:
         kind = native_kind(type_)
         assert kind is not None, "the caller has chosen by it"
         self._schema = pa.schema([("", type_)])
-        self.rows = _core.NativeRows([kind], first, crew)
+        self.rows = _core.NativeRows([kind], first, crew, spill)
 
     @property
     def nbytes(self) -> int:
         return self.rows.nbytes
+
+    @property
+    def spilled(self) -> int:
+        return self.rows.spilled
 
     def appended(self, at: int, array: pa.Array | pa.ChunkedArray, borrow: bool = False) -> Self:
         self.rows.write(at, native_batch(pa.Table.from_arrays([array], schema=self._schema)), borrow)
@@ -123,11 +135,17 @@ class Plain:
 class Dictionary:
     """Indices into one dictionary: the values of all batches so far, those in use at least."""
 
-    def __init__(self, type_: pa.DictionaryType, first: int, crew: _core.NativeCrew | None) -> None:
+    def __init__(
+        self,
+        type_: pa.DictionaryType,
+        first: int,
+        crew: _core.NativeCrew | None,
+        spill: _core.NativeSpill | None,
+    ) -> None:
         self._type = type_
         self._index_type = np.dtype(type_.index_type.to_pandas_dtype())
-        self._crew = crew
-        self._indices = Plain(pa.int64(), first, crew)
+        self._crew, self._spill = crew, spill
+        self._indices = Plain(pa.int64(), first, crew, spill)
         self._plain = plain_type(type_.value_type)
         self._values = pa.nulls(0, self._plain)
         self._output = pa.nulls(0, type_.value_type)
@@ -137,6 +155,10 @@ class Dictionary:
     @property
     def nbytes(self) -> int:
         return self._indices.nbytes + int(self._values.get_total_buffer_size()) + self._places.nbytes
+
+    @property
+    def spilled(self) -> int:
+        return self._indices.spilled
 
     def appended(self, at: int, array: pa.DictionaryArray) -> "Dictionary":
         if not len(array):
@@ -178,7 +200,7 @@ class Dictionary:
         live = self._indices.take(np.arange(first, after))
         used, renumbered = np.unique(_codes(live), return_inverse=True)
         mask = live.is_null().to_numpy(zero_copy_only=False) if live.null_count else None
-        kept = Plain(pa.int64(), first, self._crew)
+        kept = Plain(pa.int64(), first, self._crew, self._spill)
         self._indices = kept.appended(first, pa.array(renumbered, pa.int64(), mask=mask))
         self._set_values(self._values.take(pa.array(used)))
 
@@ -211,7 +233,13 @@ class Dictionary:
 class Converted:
     """A type that stands for another one: views, extension types, run-end encoding."""
 
-    def __init__(self, type_: pa.DataType, first: int, crew: _core.NativeCrew | None) -> None:
+    def __init__(
+        self,
+        type_: pa.DataType,
+        first: int,
+        crew: _core.NativeCrew | None,
+        spill: _core.NativeSpill | None,
+    ) -> None:
         self._type = type_
         if isinstance(type_, pa.BaseExtensionType):
             inner = type_.storage_type
@@ -219,12 +247,16 @@ class Converted:
             inner = type_.value_type
         else:
             inner = plain_type(type_)
-        self._inner = _for_type(inner, first, crew)
+        self._inner = _for_type(inner, first, crew, spill)
         self._inner_type = inner
 
     @property
     def nbytes(self) -> int:
         return self._inner.nbytes
+
+    @property
+    def spilled(self) -> int:
+        return self._inner.spilled
 
     def appended(self, at: int, array: pa.Array) -> "Converted":
         new = copy(self)
@@ -261,10 +293,15 @@ class Converted:
         return array.cast(self._type)
 
 
-def keeper(field: pa.Field, first: int = 0, crew: _core.NativeCrew | None = None) -> Keeper:
+def keeper(
+    field: pa.Field,
+    first: int = 0,
+    crew: _core.NativeCrew | None = None,
+    spill: _core.NativeSpill | None = None,
+) -> Keeper:
     """The keeper of a column whose first row has this position. A type that cannot be kept: SchemaError."""
     try:
-        return _for_type(field.type, first, crew)
+        return _for_type(field.type, first, crew, spill)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(
             f"column {field.name!r} has type {field.type}, which cannot be kept for a join ({error}); "
@@ -315,15 +352,17 @@ def empty_table(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(0, type_) for type_ in schema.types], schema=schema)
 
 
-def _for_type(type_: pa.DataType, first: int, crew: _core.NativeCrew | None) -> Keeper:
+def _for_type(
+    type_: pa.DataType, first: int, crew: _core.NativeCrew | None, spill: _core.NativeSpill | None
+) -> Keeper:
     if native_kind(type_) is not None:
-        return Plain(type_, first, crew)
+        return Plain(type_, first, crew, spill)
     is_view = type_ in (pa.string_view(), pa.binary_view())
     if is_view or isinstance(type_, pa.BaseExtensionType) or pa.types.is_run_end_encoded(type_):
-        return Converted(type_, first, crew)
+        return Converted(type_, first, crew, spill)
     if pa.types.is_dictionary(type_):
-        return Dictionary(type_, first, crew)
-    return Blocks(type_, first)
+        return Dictionary(type_, first, crew, spill)
+    return Blocks(type_, first, files=spill)
 
 
 def _longest(type_: pa.DataType) -> int:

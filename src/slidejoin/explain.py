@@ -3,6 +3,7 @@
 import html
 from collections.abc import Mapping, Sequence
 
+from slidejoin import _core
 from slidejoin.errors import listed
 from slidejoin.indexed import Plan
 from slidejoin.keys import BoundKey
@@ -37,6 +38,7 @@ def explain(
     sources: Sequence[tuple[str, str]] = (),
     shared: tuple[int, str] | None = None,
     stored: Sequence[Sequence[str] | None] = (None, None),
+    spill: _core.NativeSpill | None = None,
 ) -> Explanation:
     """Say what a join does and how, as far as its columns are known."""
     lines = [("join", f"{spec.how}{', self-join' if spec.self_join else ''} on {spec.on!r}")]
@@ -70,6 +72,10 @@ def explain(
         ("now", f"{stats['stored_left']} left and {stats['stored_right']} right rows that may match, "
                 f"{stats['memory_bytes'] / 1e6:.1f} MB")
     )  # fmt: skip
+    if spill is not None:
+        kind = ", a file system in memory (tmpfs)" if spill.is_memory else ""
+        size = f"{stats['spilled_bytes'] / 1e6:.1f} MB"
+        lines.append(("rows", f"{size} in mapped files in {spill.path}{kind}; the index is in memory"))
     lines.append(("order", spec.order))
     lines += sources
     return Explanation(lines)

@@ -37,8 +37,9 @@ PORTION = 2**20
 class LiveJoin:
     """A join under way. Results of its calls are owed until :meth:`collect` hands them over."""
 
-    def __init__(self, spec: JoinSpec) -> None:
+    def __init__(self, spec: JoinSpec, spill: _core.NativeSpill | None = None) -> None:
         self.spec = spec
+        self.spill = spill  # where the rows are, if not in memory
         self.step: Step | None = None  # a call of the engine under way
         self.trim: Trim | None = None  # of a step whose rows were not trimmed yet
         self.owed: Owed = ()
@@ -173,9 +174,10 @@ class LiveJoin:
                     self.step = None
             if self.trim is not None:
                 self._trim(*self.trim)
-        except MemoryError as error:
+        except (MemoryError, CapacityError) as error:
+            what = "memory" if isinstance(error, MemoryError) else "room in files"
             raise CapacityError(
-                f"memory ran out after the rows were joined ({error}); nothing is lost: free memory, and "
+                f"{what} ran out after the rows were joined ({error}); nothing is lost: free memory, and "
                 "their results come first in the next one"
             ) from error
 
@@ -260,13 +262,16 @@ class LiveJoin:
         watermark, memory = native.get("watermark"), native.get("memory_bytes", 0)
         if watermark is not None and self.engine is not None and self.engine.bound.time is not None:
             watermark = self.engine.bound.time.to_value(watermark)
-        memory += sum(store.nbytes for store in self.stores if store is not None)
+        stores = [store for store in self.stores if store is not None]
+        memory += sum(store.nbytes for store in stores)
+        spilled = sum(store.spilled for store in stores)
         tables = (*self.owed, *self.waiting.late[0], *self.waiting.late[1], *self.waiting.held)
         # Nothing comes between the look at the step and the reading: a thread that watches may ask, too.
         flags = self.outcome.memory_bytes if self.step is None else 0
         memory += sum(table.nbytes for table in tables) + flags
         counters = {name: native.get(name, 0) for name in COUNTERS}
-        stats = cast("JoinStats", {**counters, "watermark": watermark, "memory_bytes": memory})
+        sizes = {"memory_bytes": memory, "spilled_bytes": spilled}
+        stats = cast("JoinStats", {**counters, "watermark": watermark, **sizes})
         if self.ended:
             stats["stored_left"] = stats["stored_right"] = 0
         return stats
@@ -279,7 +284,7 @@ class LiveJoin:
         for i, table in tables.items():
             store = self.stores[i]
             if store is None:
-                store = RowStore(table.schema, crew=self.crew)
+                store = RowStore(table.schema, crew=self.crew, spill=self.spill)
             parts[i] = Part(table, store, store.next, store.batch(table), store.extended(table))
         return parts
 

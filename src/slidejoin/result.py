@@ -30,6 +30,8 @@ class RowStore:
         Position of the first row.
     crew : NativeCrew, optional
         Threads that read, store and take rows.
+    spill : NativeSpill, optional
+        Files to keep the rows in, instead of memory (``slidejoin.spill``). Dictionaries stay in memory.
 
     Notes
     -----
@@ -49,18 +51,25 @@ class RowStore:
     [[9, 8, 9, None], ['c', None, 'c', None]]
     """
 
-    def __init__(self, schema: pa.Schema, first: int = 0, crew: _core.NativeCrew | None = None) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        first: int = 0,
+        crew: _core.NativeCrew | None = None,
+        spill: _core.NativeSpill | None = None,
+    ) -> None:
         self.schema = schema
         self._crew = crew
+        self.spills = spill is not None
         kinds = [native_kind(field.type) for field in schema]
         self.places: dict[int, int] = {}  # of the columns that the core stores, among them
         for i, kind in enumerate(kinds):
             if kind is not None:
                 self.places[i] = len(self.places)
-        self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first, crew)
+        self.native = _core.NativeRows([kind for kind in kinds if kind is not None], first, crew, spill)
         # The positions of the rows, and the other columns: replaced as one, so that an interrupted call
         # leaves the old ones or the new ones.
-        others = {i: keeper(field, first, crew) for i, field in enumerate(schema) if kinds[i] is None}
+        others = {i: keeper(field, first, crew, spill) for i, field in enumerate(schema) if kinds[i] is None}
         self._held: tuple[int, int, dict[int, Keeper]] = (first, first, others)
 
     @property
@@ -83,12 +92,23 @@ class RowStore:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in use, spare room included. Cost: O(columns), more for nested ones."""
+        """Bytes of memory, spare room included. Cost: O(columns), more for nested ones."""
         return self.native.nbytes + sum(column.nbytes for column in self._held[2].values())
 
+    @property
+    def spilled(self) -> int:
+        """Bytes of files, spare room included. Cost: as for ``nbytes``."""
+        return self.native.spilled + sum(column.spilled for column in self._held[2].values())
+
     def batch(self, table: pa.Table) -> _core.NativeBatch:
-        """The columns of a table that the core stores, as it reads them."""
-        return native_batch(table.select(list(self.places)) if self._held[2] else table, self._crew)
+        """The columns of a table that the core stores, as it reads them.
+
+        Files get room for them here: a full disk is a CapacityError before anything has changed.
+        """
+        batch = native_batch(table.select(list(self.places)) if self._held[2] else table, self._crew)
+        if self.spills and self.places:
+            self.native.reserve(batch)
+        return batch
 
     def extended(self, table: pa.Table) -> dict[int, Keeper]:
         """The other columns with the rows of a table behind theirs; SchemaError if Arrow cannot read them.

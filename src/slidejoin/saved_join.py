@@ -20,7 +20,8 @@ from slidejoin.sampling import take
 from slidejoin.snapshot.binary import Data
 from slidejoin.snapshot.chunks import Increment
 from slidejoin.snapshot.save import FANOUT, SnapshotWriter, restored
-from slidejoin.spec import JoinSpec
+from slidejoin.spec import JoinSpec, check_spill
+from slidejoin.spill import open_spill
 from slidejoin.stats import JoinStats
 
 T = TypeVar("T")
@@ -141,6 +142,7 @@ class SavedJoin:
         *,
         chunks: Mapping[str, Data] | None = None,
         index: str | None = None,
+        spill: str | PathLike[str] | None = None,
     ) -> Self:
         """Go on from a snapshot: the same positions, the same future results.
 
@@ -152,6 +154,8 @@ class SavedJoin:
             The chunks that were kept, for a head. Others than the head names are ignored.
         index : str, optional
             Another index than before.
+        spill : path, optional
+            As for the join that is restored; a snapshot does not remember it.
 
         Raises
         ------
@@ -160,7 +164,7 @@ class SavedJoin:
         OSError
             The file cannot be read.
         """
-        read = restored(data, chunks, index)
+        read = restored(data, chunks, index, open_spill(check_spill(spill)))
         join = cls.__new__(cls)
         join._start(read.live)
         join._sources, join._snapshots, join.note = read.sources, read.writer, read.note

@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -291,6 +292,16 @@ def check_workers(workers: int) -> int:
     if not is_whole(workers) or workers < 1:
         raise SpecError(f"workers={workers!r}; expected a whole number of threads, 1 at least")
     return min(int(workers), MAX_WORKERS)
+
+
+def check_spill(spill: Any) -> str | None:
+    """The path of a directory for rows, or None; ``slidejoin.spill`` looks at the directory itself."""
+    if spill is None:
+        return None
+    path = os.fspath(spill) if isinstance(spill, os.PathLike) else spill
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise SpecError(f"spill={spill!r}; expected the path of a directory, or None for rows in memory")
+    return path
 
 
 def check_key(key: DTypeLike) -> np.dtype[Any]:

@@ -12,7 +12,8 @@ class JoinStats(TypedDict):
     Rows that are late are not among ``rows_left`` and ``rows_right``. ``stored_left`` and ``stored_right``
     count the rows that may still match, ``dropped_left`` and ``dropped_right`` those that were dropped before
     their time (``when_full="drop_oldest"``). The watermark is an integer or a point in time, as the
-    timestamps are, and None before it is known.
+    timestamps are, and None before it is known. ``memory_bytes`` counts memory, ``spilled_bytes`` the files
+    of a join with ``spill=``.
     """
 
     rows_left: int
@@ -28,6 +29,8 @@ class JoinStats(TypedDict):
     stored_right: int
     watermark: int | datetime | np.datetime64 | None
     memory_bytes: int
+    spilled_bytes: int
 
 
-COUNTERS = tuple(name for name in JoinStats.__annotations__ if name not in ("watermark", "memory_bytes"))
+_OTHERS = ("watermark", "memory_bytes", "spilled_bytes")
+COUNTERS = tuple(name for name in JoinStats.__annotations__ if name not in _OTHERS)

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Never, NoReturn, Self, TypeVar
 
@@ -24,7 +25,8 @@ from slidejoin.sampling import Reading, read, take
 from slidejoin.saved_join import SavedJoin
 from slidejoin.snapshot.save import SnapshotWriter
 from slidejoin.source import Pick, split_arrivals, to_table
-from slidejoin.spec import check_workers, join_spec, refuse_unknown
+from slidejoin.spec import check_spill, check_workers, join_spec, refuse_unknown
+from slidejoin.spill import open_spill
 from slidejoin.stats import JoinStats
 from slidejoin.window import Window, is_whole
 
@@ -84,6 +86,10 @@ class WindowJoin(SavedJoin):
         Columns that neither these nor the condition nor the window need are dropped as rows are pushed:
         they are not stored, and batches may have them or not. A name that the result does not have is a
         SchemaError as soon as the columns are known.
+    spill : path, optional
+        A directory of yours, created if it is missing: the rows are kept in memory-mapped files there, so
+        that a window may be larger than memory (docs/memory.md). Linux only. Decides speed and memory, never
+        results.
 
     Notes
     -----
@@ -122,6 +128,7 @@ class WindowJoin(SavedJoin):
         max_memory: int | str | None = None,
         max_fanout: int | None = None,
         when_full: Literal["error", "drop_oldest"] = "error",
+        spill: str | PathLike[str] | None = None,
         **unknown: Never,
     ) -> None:
         refuse_unknown(unknown, type(self))
@@ -140,7 +147,7 @@ class WindowJoin(SavedJoin):
             max_fanout=max_fanout,
             when_full=when_full,
         )
-        self._start(LiveJoin(spec))
+        self._start(LiveJoin(spec, open_spill(check_spill(spill))))
         if schemas is not None:
             self._live.fix(_checked_schemas(schemas, self.spec.self_join))
 
@@ -536,12 +543,13 @@ class WindowJoin(SavedJoin):
             waiting,
             (self._live.crew.workers, engine.native.strategy()) if engine else None,
             [None if side.schema is None else side.schema.names for side in self._live.sides],
+            self._live.spill,
         )
 
     def _close(self) -> None:
         take(self._live)  # the index that was used stays known
         final = self._stats()
-        final["stored_left"] = final["stored_right"] = final["memory_bytes"] = 0
+        final["stored_left"] = final["stored_right"] = final["memory_bytes"] = final["spilled_bytes"] = 0
         live = LiveJoin(self.spec)
         live.meter = self._live.meter
         live.waiting = live.waiting._replace(ended="closed")

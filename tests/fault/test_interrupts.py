@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin import spill
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that raises signals"),
@@ -119,6 +120,7 @@ WINDOWS = {
 CASES = [
     ("rows", "inner"), ("rows", "full"), ("within", "left"), ("within", "inner"),
     ("interval", "inner"), ("interval", "left"), ("interval", "full"), ("interval", "left_semi"),
+    ("rows in files", "inner"), ("interval in files", "full"),
 ]  # fmt: skip
 
 
@@ -145,10 +147,16 @@ def rows_seen(join):
 
 @pytest.mark.parametrize("by_thread", [False, True], ids=["signal", "thread"])
 @pytest.mark.parametrize(("window", "how"), CASES)
-def test_every_call_survives_interrupts(window, how, by_thread):
+def test_every_call_survives_interrupts(window, how, by_thread, tmp_path, monkeypatch):
+    monkeypatch.setattr(spill, "SEGMENT", 4096)
+    monkeypatch.setattr(spill, "BLOCK", 100)
+    files = tmp_path if window.endswith(" in files") else None
+    window = window.removesuffix(" in files")
     seed = hash((window, how)) % 1000
     on = sj.equal("k") & sj.less_equal("x", "y")
-    join, plain = (sj.WindowJoin(on, WINDOWS[window](), how=how, order="full") for _ in range(2))
+    join, plain = (
+        sj.WindowJoin(on, WINDOWS[window](), how=how, order="full", spill=path) for path in (files, None)
+    )
     stream = batches(window, np.random.default_rng(seed))
     interrupter = Interrupter(seed, by_thread)
     results, expected, late, expected_late = [], [], [], []
@@ -176,7 +184,7 @@ def test_every_call_survives_interrupts(window, how, by_thread):
                 interrupter.run(join.snapshot)
                 interrupter.run(join.snapshot_since)
             if interrupter.random.random() < 0.05:
-                join = sj.WindowJoin.restore(join.snapshot())
+                join = sj.WindowJoin.restore(join.snapshot(), spill=files)
             if interrupter.random.random() < 0.05:
                 join.check()
         result, interrupted = interrupter.run(join.finish)

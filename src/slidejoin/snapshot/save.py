@@ -5,6 +5,7 @@ late rows that were not fetched, what waits in sources. *Chunks* have the rows, 
 snapshot is a head with one chunk a side; increments write new rows, and name the chunks that have the others.
 """
 
+import mmap
 import re
 from collections.abc import Mapping
 from copy import copy
@@ -18,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slidejoin import _core
 from slidejoin.atomic_file import write_file
-from slidejoin.errors import Error, SchemaError, StateError, UsageError
+from slidejoin.errors import CapacityError, Error, SchemaError, StateError, UsageError
 from slidejoin.index import check_index
 from slidejoin.keys import BoundTime
 from slidejoin.keys.extract import SIDES
@@ -36,6 +38,7 @@ from slidejoin.spec import JoinSpec
 
 _WAITING = "waiting "
 _PROMISE = re.compile(r"-?[0-9]{1,40}(/[0-9]{1,40})?", re.ASCII)
+_AT_ONCE = 2**16  # rows that are read back at once into files
 FANOUT = 8  # chunks of one size before they become one
 
 
@@ -96,9 +99,15 @@ class Restored(NamedTuple):
 
 
 def restored(
-    data: Data | str | PathLike[str], chunks: Mapping[str, Data] | None, index: str | None
+    data: Data | str | PathLike[str],
+    chunks: Mapping[str, Data] | None,
+    index: str | None,
+    spill: _core.NativeSpill | None = None,
 ) -> Restored:
-    """The join of a snapshot, its sources, and what writes its further snapshots."""
+    """The join of a snapshot, its sources, and what writes its further snapshots.
+
+    With files for the rows, a snapshot is mapped rather than read.
+    """
     if isinstance(data, Increment):
         raise UsageError("data is an Increment; use restore(increment.head, chunks=...) with all chunks kept")
     if chunks is not None and not isinstance(chunks, Mapping):
@@ -109,7 +118,9 @@ def restored(
         if not _has_bytes(chunk):
             raise UsageError(f"chunk {name!r} is a {type(chunk).__name__}; expected its bytes")
     try:
-        document = binary.decode(Path(data).read_bytes() if isinstance(data, str | PathLike) else data)
+        if isinstance(data, str | PathLike):
+            data = Path(data).read_bytes() if spill is None else _mapped(Path(data))
+        document = binary.decode(data)
     except (TypeError, ValueError) as error:
         raise UsageError(f"data is a {type(data).__name__} ({error}); expected bytes or a path") from None
     found: Mapping[str, Data]
@@ -126,8 +137,8 @@ def restored(
         }
         raise StateError(mend[document.kind])
     try:
-        return _read(document, found, index)
-    except StateError:
+        return _read(document, found, index, spill)
+    except (StateError, CapacityError):
         raise
     except (
         Error, KeyError, TypeError, ValueError, IndexError, ArithmeticError, AssertionError,
@@ -197,12 +208,19 @@ def _checksums(chunks: dict[str, bytes]) -> dict[str, int]:
 # --- reading ---
 
 
-def _read(head: Document, found: Mapping[str, Data], index: str | None) -> Restored:
+def _mapped(path: Path) -> Data:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+
+
+def _read(
+    head: Document, found: Mapping[str, Data], index: str | None, spill: _core.NativeSpill | None
+) -> Restored:
     meta = head.meta
     spec = JoinSpec.from_json(meta["spec"])
     if spec.fingerprint != head.fingerprint:
         raise StateError("the snapshot is of another join than it says: its fingerprint differs")
-    live = LiveJoin(spec if index is None else replace(spec, index=index))
+    live = LiveJoin(spec if index is None else replace(spec, index=index), spill)
     for i, name in enumerate(SIDES):
         if (part := head.parts.get(f"{name} columns")) is not None:
             live.sides[i].fix(read_table(part, rows=0).schema)
@@ -272,7 +290,7 @@ def _load(live: LiveJoin, head: Document, chunks: list[Document]) -> None:
         flags = np.zeros(0, bool)
         schema = live.sides[i].schema
         if head.meta["stored"][i]:
-            store = live.stores[i] = RowStore(schema, first, live.crew)
+            store = live.stores[i] = RowStore(schema, first, live.crew, live.spill)
             flags = _append(store, sorted((c for c in chunks if c.meta["side"] == i), key=_start), after)
             if live.outcome.uses(i):
                 matched = read_bits(head.parts[f"{name} matched"], after - first)
@@ -347,7 +365,10 @@ def _append(store: RowStore, chunks: list[Document], after: int) -> NDArray[np.b
         gone = store.first - start if start < store.first else 0
         if start + gone != store.next or gone > stop - start:
             raise StateError(f"rows {start} to {stop} do not follow row {store.next}")
-        store.append(rows.slice(gone))
+        kept = rows.slice(gone)
+        step = _AT_ONCE if store.spills else max(len(kept), 1)
+        for begin in range(0, len(kept), step):
+            store.append(kept.slice(begin, step))
         unseen.append(flags[gone:])
     if store.next != after:
         raise StateError(f"rows end at {store.next}, expected {after}: chunks are missing")
