@@ -20,7 +20,7 @@ LAYERS = [
     {"spec"},
     {"arrays", "keys", "column_blocks", "column_store", "source", "ranges"},
     {"numeric", "order", "indexed", "result"},
-    {"bound_join", "explain", "sorted_runs", "table_join"},
+    {"bound_join", "cluster", "explain", "sorted_runs", "table_join"},
     {"progress"},
     {"live"},
     {"physical_streams"},

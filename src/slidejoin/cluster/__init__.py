@@ -1,0 +1,6 @@
+"""A shared-nothing cluster in the small: its policies, its block processing, and a simulator of it.
+
+From "Parallelizing Windowed Stream Joins in a Shared-Nothing Cluster" (Chakraborty, Singh). The policies are
+pure functions over plain data, which real balancing can call; :class:`Master` and :class:`Node` join real
+tuples by them, and the simulator runs them on one to thousands of nodes. ``docs/cluster.md`` has the figures.
+"""
