@@ -217,7 +217,7 @@ def test_suffix_bits_make_the_buddies():
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=8, max_size=300), st.integers(2, 8))
-def test_cut_balances_even_ranges_in_three_adjustments(keys, parts):
+def test_cut_balances_ranges(keys, parts):
     keys = np.sort(np.array(keys, dtype=float)) + np.arange(len(keys)) * 1e-3
     borders = np.linspace(0, 2e6, parts + 1)[1:-1]
     for _ in range(25):

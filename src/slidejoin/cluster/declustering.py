@@ -29,7 +29,7 @@ def degree(suppliers: int, consumers: int, active: int, available: int, beta: fl
 
     Examples
     --------
-    >>> degree(0, 2, active=4, available=8), degree(2, 3, 4, 8), degree(1, 3, 4, 8)
+    >>> degree(0, 2, active=4, available=8), degree(2, 2, 4, 8), degree(1, 3, 4, 8)
     (3, 5, 4)
     """
     as_number("beta", beta, "above 0 and below 1", above=0)
@@ -63,11 +63,12 @@ class Declustering:
 
     Examples
     --------
-    >>> rule, active = Declustering(), 4
+    >>> rule, active = Declustering(), [4]
     >>> for suppliers in (0, 1, 0, 0):  # a shrink, its revocation, then two quiet epochs for the next one
-    ...     rule, active = rule.step(suppliers, 0, active, 8)
-    ...     print(active, end=" ")
-    3 4 4 3
+    ...     rule, wanted = rule.step(suppliers, 0, active[-1], 8)
+    ...     active.append(wanted)
+    >>> active
+    [4, 3, 4, 4, 3]
     """
 
     beta: float = 0.5

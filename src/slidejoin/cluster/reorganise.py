@@ -92,7 +92,7 @@ def reorganised(
 
     Examples
     --------
-    >>> reorganised(Policy(), [0, 0, 1], [0.9, 0.0], [0.5, 0.4, 0.0], [0, 1], [0, 1]).moves
+    >>> reorganised(Policy(), [0, 0, 0, 1], [0.9, 0.0], [0.1, 0.5, 0.3, 0], [0, 1], [0, 1]).moves
     [Move(group=1, source=0, target=1)]
     """
     members = sorted(active)
