@@ -31,6 +31,8 @@ class CountLoad:
         self._queued_time = np.zeros(groups)
         self._steps = max(1, round(settings.window / settings.distribution_epoch))
         self._ring = np.zeros((self._steps, groups))  # processed, by distribution epoch
+        self._arrivals = np.zeros((self._steps, groups))
+        self._window = np.zeros(groups)  # arrivals of the last epochs: what a new one is compared with
         self._step = 0
         self._now = 0.0
         self._work = np.zeros(groups)
@@ -57,6 +59,8 @@ class CountLoad:
         arrived = self._random.poisson(expected).astype(np.float64)
         self.at_master += arrived
         self._master_time += arrived * (start + end) / 2
+        self._arrivals[self._step % self._steps] += arrived
+        self._window += arrived
         self._now = start
         self._tally.offer(arrived * self._work)
         total = int(arrived.sum())
@@ -71,17 +75,19 @@ class CountLoad:
         self.stored -= oldest
         self._tally.expired += float(oldest.sum())
         oldest[:] = 0
-        stored = np.maximum(self.stored, 0.0)  # rounding may leave less than nothing
-        minis = stored
+        minis = self._window.copy()
         if settings.tuned:
             limit = 2 * settings.theta / settings.tuple_bytes
-            splits = np.ceil(np.log2(np.maximum(stored / limit, 1.0)))
-            minis = stored / 2 ** np.minimum(splits, MOST_SPLITS)
+            splits = np.ceil(np.log2(np.maximum(minis / limit, 1.0)))
+            minis /= 2 ** np.minimum(splits, MOST_SPLITS)
         _, meets = self._mixed(self._now)
-        self._matches = meets * stored / 2
+        self._matches = meets * self._window / 2
         scanned = np.maximum(minis / 2, self._matches) + settings.block_bytes / settings.tuple_bytes / 2
         work = costs.tuple_ + costs.store(settings.tuple_bytes, settings.moves)
         self._work = work + costs.comparison * scanned + costs.match * self._matches
+        leaving = self._arrivals[self._step % self._steps]  # within the epoch that begins
+        self._window -= leaving
+        leaving[:] = 0
 
     def send(self, owners: Ints, ready: NDArray[np.bool_]) -> None:  # noqa: ARG002
         """Send what waits for some groups to their nodes."""
@@ -133,6 +139,7 @@ class CountLoad:
     def lose(self, groups: list[int], node: int, sent_until: float) -> None:  # noqa: ARG002
         """The windows and the queue of a failed node are gone; what waits at the master is not."""
         self._tally.lost += float(self.queued[groups].sum() + self.stored[groups].sum())
-        for each in (self.queued, self._queued_time, self.stored):
+        for each in (self.queued, self._queued_time, self.stored, self._window):
             each[groups] = 0
         self._ring[:, groups] = 0
+        self._arrivals[:, groups] = 0

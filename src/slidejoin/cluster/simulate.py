@@ -380,6 +380,6 @@ class Simulation:
         if not overloaded and not master_late:
             return None
         measured = self._settings.seconds - self._settings.warmup
-        if master_late and self._master_busy > 0.9 * measured:
+        if self._master_busy > 0.95 * measured:
             return "network" if self._master_wire > 0.5 * self._master_busy else "master"
         return "one group" if group_load > 1 else "nodes"
