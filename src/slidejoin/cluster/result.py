@@ -40,7 +40,8 @@ class SimulationResult:
     saturated : str or None
         What cannot keep up: ``master``, ``network``, ``one group`` or ``nodes``; delays grow without bound.
     timeline : dict of arrays
-        By distribution epoch: ``time``, ``delay``, ``queued``, ``at_master``, ``active``, ``moves``.
+        By distribution epoch: ``time``, ``delay``, ``outputs`` a second, ``queued``, ``at_master``,
+        ``active``, ``moves``.
     """
 
     settings: Settings

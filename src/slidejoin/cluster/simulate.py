@@ -215,9 +215,9 @@ class Simulation:
             state = np.bincount(self._owners, self._load.stored, settings.nodes).max()
             self._window_bytes = max(self._window_bytes, float(state) * settings.tuple_bytes)
         queued, waiting = float(self._load.queued.sum()), float(self._load.at_master.sum())
-        self._timeline.append(
-            (self._now, self._tally.take_recent(), queued, waiting, len(self._active), self._moves)
-        )
+        delay, outputs = self._tally.take_recent()
+        rate = outputs / settings.distribution_epoch
+        self._timeline.append((self._now, delay, rate, queued, waiting, len(self._active), self._moves))
         if self._middle_queues is None and self._now >= (settings.warmup + settings.seconds) / 2:
             self._middle_queues = self._queues()
 
@@ -337,7 +337,7 @@ class Simulation:
             "queued": self._load.queued.sum().item(), "stored": self._load.stored.sum().item(),
             "expired": tally.expired, "lost": tally.lost,
         }  # fmt: skip
-        names = ("time", "delay", "queued", "at_master", "active", "moves")
+        names = ("time", "delay", "outputs", "queued", "at_master", "active", "moves")
         columns = np.array(self._timeline).reshape(-1, len(names)).T
         busy = self._cpu + self._communication + self._moving
         speeds = self._speeds * (1 - self._background)

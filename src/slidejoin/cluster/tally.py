@@ -55,8 +55,9 @@ class Tally:
             return
         self.most_delay = max(self.most_delay, float(delays[counts].max()))
 
-    def take_recent(self) -> float:
-        """The mean delay since the last call, NaN without results."""
-        mean = self.recent_delay / self.recent_outputs if self.recent_outputs else np.nan
+    def take_recent(self) -> tuple[float, float]:
+        """The mean delay since the last call, NaN without results, and the number of results."""
+        outputs = float(self.recent_outputs)
+        mean = self.recent_delay / outputs if outputs else np.nan
         self.recent_outputs = self.recent_delay = 0.0
-        return float(mean)
+        return float(mean), outputs
