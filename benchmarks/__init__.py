@@ -13,7 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from benchmarks import bucket, foundation, index_claims, indexes, model, parallel, streams, two_tables, window
+from benchmarks import (
+    bucket,
+    cluster,
+    foundation,
+    index_claims,
+    indexes,
+    model,
+    parallel,
+    streams,
+    two_tables,
+    window,
+)
 from benchmarks.report import Report
 from slidejoin.run.session import check_spark
 
@@ -84,6 +95,12 @@ BENCHMARKS = {
             "model",
             "the performance model against the running join; one core, 4 minutes",
             model.run,
+        ),
+        Benchmark(
+            "cluster",
+            "the simulated cluster: what the paper says of its own, and how long simulations take; one core, "
+            "3 minutes",
+            cluster.run,
         ),
         Benchmark(
             "spark",

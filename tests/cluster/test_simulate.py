@@ -45,7 +45,7 @@ def share(seconds, result):
 
 
 @given(st.data())
-@settings(max_examples=300 if LONG else 12)
+@settings(max_examples=300 if LONG else 8)
 def test_tuples_in_are_joined_expired_or_held(data):
     draw = data.draw
     events = st.tuples(st.floats(0, 120), st.integers(1, 3))
@@ -180,7 +180,7 @@ def test_buffer_of_the_master_follows_the_formula(slots):
 
 
 def test_slots_let_nodes_wait_less():
-    case = Settings(rate=2000, nodes=8, seconds=60, warmup=30, window=30, detail="counts")
+    case = Settings(rate=2000, nodes=8, seconds=60, warmup=30, window=30, detail="counts", keys=10**5)
     serial = simulate(case)
     in_slots = simulate(dataclasses.replace(case, slots=4))
     in_order = simulate(dataclasses.replace(case, fixed_order=True))
@@ -299,6 +299,8 @@ def test_tuning_makes_scans_shorter():
         ({"rates": ((5, -1),)}, "rates -1"),
         ({"seed": -1}, "seed -1"),
         ({"theta": 0}, "theta 0"),
+        ({"hot_cells": 13, "detail": "counts"}, "hot_cells 13 of 12 groups"),
+        ({"hot_cells": 2, "detail": "tuples"}, "detail='counts'"),
     ],
 )
 def test_refused(how, message):

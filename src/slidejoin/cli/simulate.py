@@ -78,7 +78,7 @@ def simulate(
         list[str] | None, typer.Option(help="A node is there only from then on: SECONDS:NODE. Repeatable.")
     ] = None,
     costs: Annotated[
-        str, typer.Option(help="paper (machines of 2003), core (its nested loop), or an index of the core.")
+        str, typer.Option(help="paper (930 MHz, Java), core (its nested loop), or an index of the core.")
     ] = "paper",
     detail: Annotated[
         str, typer.Option(help="tuples: each one; counts: their numbers; auto: up to 50 million, each.")
@@ -224,9 +224,9 @@ def _print(console: Console, result: SimulationResult) -> None:
     settings = result.settings
     form = "each tuple" if settings.simulates_tuples else "numbers of tuples"
     console.print(
-        f"{settings.nodes:,} nodes, {settings.groups:,} partition-groups, {settings.rate:,g} tuples/s of "
-        f"each stream, windows of {settings.window:g} s; {settings.seconds:g} s simulated by {form}, "
-        f"figures from {settings.warmup:g} s on",
+        f"{settings.nodes:,} node{'s' * (settings.nodes > 1)}, {settings.groups:,} partition-groups, "
+        f"{settings.rate:,g} tuples/s of each stream, windows of {settings.window:g} s; "
+        f"{settings.seconds:g} s simulated by {form}, figures from {settings.warmup:g} s on",
         soft_wrap=True,
     )
     _print_nodes(console, result)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin.cluster.hashing import group_of, hashed
+from slidejoin.cluster.hot import spread
 from slidejoin.cluster.load import Floats, Ints
 from slidejoin.cluster.settings import Settings
 from slidejoin.cluster.tally import Tally
@@ -34,38 +35,49 @@ class CountLoad:
         self._arrivals = np.zeros((self._steps, groups))
         self._window = np.zeros(groups)  # arrivals of the last epochs: what a new one is compared with
         self._step = 0
-        self._now = 0.0
+        self._mixed = self._shares  # with the hot key
+        self._hot_part = np.zeros(groups)  # of each group's arrivals
+        self._hot_number = -1
+        self._hot_share = self._hot_window = 0.0  # of one cell of the grid
+        self._hot_arrivals = np.zeros(self._steps)
         self._work = np.zeros(groups)
         self._matches = np.zeros(groups)
         self.tune()
 
-    def _mixed(self, time: float) -> tuple[Floats, Floats]:
-        """Shares of the groups, and how likely two of their tuples match, with the hot key of the time."""
-        hot = self._settings.hot_share
-        if not hot:
-            return self._shares, self._meets
-        key = hot_key(self._settings.keys, int(time // self._settings.hot_period))
-        group = int(group_of(hashed(np.array([key])), self._settings.groups)[0])
-        shares = (1 - hot) * self._shares
-        squares = self._meets * shares**2
-        shares[group] += hot
-        squares[group] += hot**2
-        return shares, np.divide(squares, shares**2, out=np.zeros_like(shares), where=shares > 0)
+    def _follow_hot_key(self, time: float) -> None:
+        """Where the tuples of the hot key go: a grid of groups, each with the same part of them."""
+        settings = self._settings
+        number = int(time // settings.hot_period)
+        if not settings.hot_share or number == self._hot_number:
+            return
+        self._hot_number = number
+        self._hot_arrivals[:] = 0  # tuples of the last hot key match no new ones
+        self._hot_window = 0.0
+        group = int(group_of(hashed(np.array([hot_key(settings.keys, number)])), settings.groups)[0])
+        grid = spread(1.0, 1.0, 1 / settings.hot_cells, settings.hot_cells)
+        self._hot_share = settings.hot_share * (1 / grid.rows + 1 / grid.columns) / 2
+        self._mixed = (1 - settings.hot_share) * self._shares
+        cells = (group + np.arange(grid.cells)) % settings.groups
+        self._mixed[cells] += self._hot_share
+        self._hot_part = np.zeros(settings.groups)
+        self._hot_part[cells] = self._hot_share / self._mixed[cells]
 
     def arrive(self, start: float, end: float) -> int:
         """The arrivals in [start, end) of both streams reach the master; returns how many."""
-        shares, _ = self._mixed(start)
-        expected = 2 * self._settings.rate_at(start) * (end - start) * shares
-        arrived = self._random.poisson(expected).astype(np.float64)
+        self._follow_hot_key(start)
+        total = 2 * self._settings.rate_at(start) * (end - start)
+        arrived = self._random.poisson(total * self._mixed).astype(np.float64)
         self.at_master += arrived
         self._master_time += arrived * (start + end) / 2
-        self._arrivals[self._step % self._steps] += arrived
+        step = self._step % self._steps
+        self._arrivals[step] += arrived
         self._window += arrived
-        self._now = start
+        self._hot_arrivals[step] += total * self._hot_share
+        self._hot_window += total * self._hot_share
         self._tally.offer(arrived * self._work)
-        total = int(arrived.sum())
-        self._tally.arrived += total
-        return total
+        count = int(arrived.sum())
+        self._tally.arrived += count
+        return count
 
     def tune(self) -> None:
         """A distribution epoch ends: old tuples expire, and the work of a tuple follows from the windows."""
@@ -80,14 +92,17 @@ class CountLoad:
             limit = 2 * settings.theta / settings.tuple_bytes
             splits = np.ceil(np.log2(np.maximum(minis / limit, 1.0)))
             minis /= 2 ** np.minimum(splits, MOST_SPLITS)
-        _, meets = self._mixed(self._now)
-        self._matches = meets * self._window / 2
+        hot = self._hot_part * self._hot_window
+        others = self._meets * np.maximum(self._window - (self._hot_part > 0) * self._hot_window, 0.0)
+        self._matches = (hot + (1 - self._hot_part) * others) / 2
         scanned = np.maximum(minis / 2, self._matches) + settings.block_bytes / settings.tuple_bytes / 2
         work = costs.tuple_ + costs.store(settings.tuple_bytes, settings.moves)
         self._work = work + costs.comparison * scanned + costs.match * self._matches
         leaving = self._arrivals[self._step % self._steps]  # within the epoch that begins
         self._window -= leaving
         leaving[:] = 0
+        self._hot_window -= self._hot_arrivals[self._step % self._steps]
+        self._hot_arrivals[self._step % self._steps] = 0
 
     def send(self, owners: Ints, ready: NDArray[np.bool_]) -> None:  # noqa: ARG002
         """Send what waits for some groups to their nodes."""

@@ -16,10 +16,12 @@ from slidejoin.cluster.result import SimulationResult
 from slidejoin.cluster.settings import Detail, Settings
 from slidejoin.cluster.simulate import simulate
 from slidejoin.errors import SpecError, suggestion
+from slidejoin.model import Costs
 
 RATES = (500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500, 5000, 5500, 6000, 6500, 7000)
 EPOCHS = (0.25, 0.5, 1, 2, 3, 4, 5, 6)
 DEGREES = (1, 2, 3, 4, 5, 6)
+KEYS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Bench:
 
     def settings(self, **how: Any) -> Settings:
         """The paper's settings with some changed."""
-        base = Settings(seed=self.seed, detail=self.detail)
+        base = Settings(seed=self.seed, detail=self.detail, keys=KEYS)
         times = {name: getattr(base, name) * self.scale for name in ("seconds", "warmup", "window")}
         return replace(base, **{**times, **how})
 
@@ -200,106 +202,118 @@ def _figure_14(bench: Bench) -> Figure:
 # --- Beyond it ---
 
 SCALES = (10, 30, 100, 300, 1000, 3000, 10_000)
+MASTERS = {"1 master": None, "a master for 100 nodes": 100, "a master for 10 nodes": 10}
 _MODERN: dict[str, Any] = {
-    "window": 60.0, "seconds": 180.0, "warmup": 90.0, "fixed_order": True, "detail": "counts", "keys": 10**7,
-    "buffer_bytes": 1 << 26, "distribution_epoch": 1.0, "reorganisation_epoch": 10.0,
+    "window": 60.0, "seconds": 150.0, "warmup": 90.0, "fixed_order": True, "detail": "counts",
+    "keys": 2**28 - 1, "skew": 0.5, "buffer_bytes": 1 << 26, "distribution_epoch": 1.0,
+    "reorganisation_epoch": 10.0,
 }  # fmt: skip
 
 
-def modern(bench: Bench, nodes: int, masters: int, **how: Any) -> Settings:
-    """A cluster of today: the core's costs with an index, 10^4 tuples a second of each stream a node."""
-    settings = {**_MODERN, "costs": ClusterCosts.core("bucket-tree"), "seed": bench.seed}
-    times = {name: settings[name] * bench.scale for name in ("window", "seconds", "warmup")}
-    case = {"rate": 10_000.0 * nodes, "nodes": nodes, "masters": masters, "groups": 10 * nodes, **times}
-    return Settings(**{**settings, **case, **how})
+def modern(bench: Bench, nodes: int, **how: Any) -> Settings:
+    """A cluster of today: the core's costs with an index, 10 Gbit/s, 10 groups a node."""
+    times = {name: _MODERN[name] * bench.scale for name in ("window", "seconds", "warmup")}
+    costs = ClusterCosts.core("bucket-tree", costs=Costs.default())
+    base = {**_MODERN, **times, "costs": costs, "seed": bench.seed, "nodes": nodes, "groups": 10 * nodes}
+    return Settings(**{**base, **how})
+
+
+def scaled(bench: Bench, nodes: int, share: int | None) -> Settings:
+    """50,000 tuples a second of each stream for every node; a master for so many nodes, or one."""
+    return modern(bench, nodes, rate=5e4 * nodes, masters=1 if share is None else max(1, nodes // share))
 
 
 def _scale(bench: Bench) -> Figure:
     x = np.array(SCALES, float)
     delays, busy = {}, {}
-    for label, share in (("1 master", None), ("a master for 100 nodes", 100), ("a master for 10 nodes", 10)):
-        cases = [modern(bench, nodes, 1 if share is None else max(1, nodes // share)) for nodes in SCALES]
-        results = bench.run(label, cases)
+    for label, share in MASTERS.items():
+        results = bench.run(label, [scaled(bench, nodes, share) for nodes in SCALES])
         delays[label] = _column(results, lambda each: each.delay)
-        busy[label] = 100 * _column(results, lambda each: each.master_busy)
-    nodes_busy = _column(
-        results, lambda each: (each.cpu.sum() + each.communication.sum()) / each.present.sum()
-    )
-    busy["nodes, a master for 10"] = 100 * nodes_busy
+        busy[f"master, {label}"] = 100 * _column(results, lambda each: each.master_busy)
+    busy["nodes, a master for 10"] = 100 * _column(results, _busy)
     panels = [
         Panel("nodes", "average delay, s", x, delays, log_x=True, log_y=True),
         Panel("nodes", "busy, %", x, busy, log_x=True),
     ]
-    return Figure("scale", "10,000 tuples/s of each stream for every node: what saturates", panels)
+    return Figure("scale", "50,000 tuples/s of each stream for every node: what saturates", panels)
+
+
+def _busy(result: SimulationResult) -> float:
+    return float(1 - result.idle.sum() / result.present.sum())
 
 
 STATES = (10, 30, 60, 120, 300, 600)
 
 
-def moving_cluster(bench: Bench, window: float, moves: str, **how: Any) -> Settings:
-    """Ten nodes of today of which two lose most of their processor to other programs."""
-    times = {"window": window, "warmup": window * 1.2, "seconds": window * 1.2 + 200.0}
-    case: dict[str, Any] = {
-        **_MODERN, **times, "nodes": 10, "groups": 100, "rate": 60_000.0, "moves": moves, "seed": bench.seed,
-        "costs": replace(ClusterCosts.core("bucket-tree"), tuple_=5e-5), "buffer_bytes": 1 << 20,
-    }  # fmt: skip
+def moving_cluster(bench: Bench, window: float, moves: str, of_today: bool) -> Settings:
+    """Ten nodes, of which two lose most of their processor to other programs after the warm-up."""
+    times: dict[str, Any] = {"window": window, "warmup": window * 1.2, "seconds": window * 1.2 + 200.0}
     event = times["warmup"] + 10
-    case["background"] = ((event, 0, 0.6), (event, 1, 0.6))
-    return Settings(**{**case, **how})
+    case = {**times, "moves": moves, "background": ((event, 0, 0.9), (event, 1, 0.9)), "groups": 100}
+    if of_today:
+        slow = replace(ClusterCosts.core("bucket-tree", costs=Costs.default()), tuple_=5e-5)
+        return modern(bench, 10, **case, rate=60_000.0, costs=slow, buffer_bytes=1 << 20)
+    return replace(bench.settings(), **case, nodes=10, rate=6000.0, buffer_bytes=1 << 18, tuned=True)
 
 
 def _state(bench: Bench) -> Figure:
+    blocked = {}
+    for of_today, machines in ((False, "the paper's machines"), (True, "today's machines")):
+        for moves in ("network", "files"):
+            cases = [moving_cluster(bench, window * bench.scale, moves, of_today) for window in STATES]
+            label = f"{moves}, {machines}"
+            blocked[label] = _column(bench.run(label, cases), _blocked)
     x = np.array(STATES, float)
-    blocked, delays = {}, {}
-    for moves in ("network", "files"):
-        cases = [moving_cluster(bench, window * bench.scale, moves) for window in STATES]
-        results = bench.run(f"moves by {moves}", cases)
-        blocked[moves] = _column(results, lambda each: each.moving.sum() / max(each.moves, 1))
-        delays[moves] = _column(results, lambda each: each.delay)
-    panels = [
-        Panel("window, s", "nodes blocked by a move, s", x, blocked, log_x=True, log_y=True),
-        Panel("window, s", "average delay, s", x, delays, log_x=True, log_y=True),
-    ]
-    return Figure("state", "State that is sent against state in shared files, 10 nodes", panels)
+    panel = Panel("window, s", "nodes blocked by a move, s", x, blocked, log_x=True, log_y=True)
+    return Figure("state", "State that is sent against state in shared files, 10 nodes", [panel])
+
+
+def _blocked(result: SimulationResult) -> float:
+    return float(result.moving.sum()) / result.moves if result.moves else float("nan")
+
+
+def failing(bench: Bench, moves: str) -> Settings:
+    """A tenth of a hundred nodes fail at once."""
+    case = modern(bench, 100, masters=10, moves=moves, rate=5e6)
+    return replace(case, failures=tuple((case.warmup + 0.3 * case.window, node) for node in range(10)))
 
 
 def _failure(bench: Bench) -> Figure:
-    series, outputs = {}, {}
+    delays, outputs = {}, {}
     for moves in ("network", "files"):
-        case = modern(bench, 100, 10, moves=moves, rate=5e5)
-        failures = tuple((case.warmup * 1.2, node) for node in range(10))
-        (result,) = bench.run(f"moves by {moves}", [replace(case, failures=failures)])
-        series[moves] = result.timeline["delay"]
-        outputs[moves] = result.timeline["outputs"]
+        (result,) = bench.run(f"moves by {moves}", [failing(bench, moves)])
+        shown = result.timeline["time"] >= result.settings.warmup
+        delays[moves] = result.timeline["delay"][shown]
+        outputs[moves] = result.timeline["outputs"][shown] / 1e6
+    x = result.timeline["time"][shown]
     panels = [
-        Panel("time, s", "average delay, s", result.timeline["time"], series, log_y=True),
-        Panel("time, s", "results a second", result.timeline["time"], outputs),
+        Panel("time, s", "average delay, s", x, delays),
+        Panel("time, s", "million results a second", x, outputs),
     ]
     return Figure("failure", "10 of 100 nodes fail", panels)
 
 
-def hot_cluster(bench: Bench, share: float, **how: Any) -> Settings:
+HOT_SHARES = (0.0, 1e-4, 3e-4, 1e-3, 2e-3, 3e-3, 5e-3)
+
+
+def hot_cluster(bench: Bench, share: float, cells: int = 1) -> Settings:
     """A hundred nodes of today and a hot key that moves every 30 seconds."""
-    return modern(bench, 100, 10, rate=1e5, hot_share=share, hot_period=30.0 * bench.scale, **how)
-
-
-HOT_SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+    hot = {"hot_share": share, "hot_period": 30.0 * bench.scale, "hot_cells": cells}
+    return modern(bench, 100, masters=10, rate=1e6, **hot)
 
 
 def _hot_key(bench: Bench) -> Figure:
-    cases = [hot_cluster(bench, share) for share in HOT_SHARES]
-    results = bench.run("hot keys", cases)
     x = 100 * np.array(HOT_SHARES)
-    loads = {
-        "heaviest group": 100 * _column(results, lambda each: each.group_load),
-        "all nodes, mean": 100 * _column(results, lambda each: each.cpu.sum() / each.present.sum()),
-    }
-    delays = {"moves by load": _column(results, lambda each: each.delay)}
+    delays, loads = {}, {}
+    for label, cells in (("groups move by load", 1), ("the key is spread over 64 groups", 64)):
+        results = bench.run(label, [hot_cluster(bench, share, cells) for share in HOT_SHARES])
+        delays[label] = _column(results, lambda each: each.delay)
+        loads[label] = 100 * _column(results, lambda each: each.group_load)
     panels = [
-        Panel("share of the hot key, %", "load, %", x, loads, log_y=True),
         Panel("share of the hot key, %", "average delay, s", x, delays, log_y=True),
+        Panel("share of the hot key, %", "mean load of the heaviest group, %", x, loads, log_y=True),
     ]
-    return Figure("hot-key", "One key that is hot, another one every 30 s; 100 nodes", panels)
+    return Figure("hot-key", "One key is hot, another one every 30 s; 100 nodes, 10^6 tuples/s", panels)
 
 
 _RATE = "tuples a second of each stream"

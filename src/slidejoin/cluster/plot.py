@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,18 @@ from slidejoin.cluster.result import SimulationResult
 from slidejoin.errors import UsageError
 
 COLORS = ("#1f6fb4", "#d1495b", "#e59500", "#3a8f5c", "#6b4c9a", "#444444")
-MARKERS = "osD^v*"
 
 
 def save_figure(file: str | Path, figure: Figure) -> None:
     """Draw a figure into a file; its ending decides the format."""
-    _save(file, figure.title, figure.panels, marked=len(figure.panels[0].x) < 30)
+    _save(file, figure.title, [(panel, "") for panel in figure.panels])
+
+
+def save_sheet(file: str | Path, figures: Sequence[Figure]) -> None:
+    """Draw several figures into one file."""
+    titles = [f"{each.name}: {each.title}" for each in figures for _ in each.panels]
+    panels = [panel for each in figures for panel in each.panels]
+    _save(file, "", list(zip(panels, titles, strict=True)))
 
 
 def save_run(file: str | Path, result: SimulationResult) -> None:
@@ -38,23 +45,23 @@ def save_run(file: str | Path, result: SimulationResult) -> None:
     title = (
         f"{settings.nodes:,} nodes, {settings.rate:,g} tuples/s of each stream, {settings.window:g} s windows"
     )
-    _save(file, title, panels, marked=False)
+    _save(file, title, [(panel, "") for panel in panels])
 
 
-def _save(file: str | Path, title: str, panels: Sequence[Panel], marked: bool) -> None:
+def _save(file: str | Path, title: str, panels: Sequence[tuple[Panel, str]]) -> None:
     figure, grid = _subplots(len(panels))
     figure.suptitle(title, fontsize="medium")
-    for axes, panel in zip(grid, panels, strict=True):
+    for axes, (panel, heading) in zip(grid, panels, strict=True):
+        marks = {"marker": "o", "markersize": 3} if len(panel.x) < 30 else {}
         for number, (label, values) in enumerate(panel.series.items()):
             style: dict[str, Any] = {"color": COLORS[number % len(COLORS)], "label": label}
-            if marked:
-                style |= {"marker": MARKERS[number % len(MARKERS)], "markersize": 4}
-            axes.plot(panel.x, values, **style)
+            axes.plot(panel.x, values, **style, **marks)
+        axes.set_title("\n".join(wrap(heading, 48)), fontsize="small")
         axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
         if panel.log_x:
             axes.set_xscale("log")
         if panel.log_y and any((values > 0).any() for values in panel.series.values()):
-            axes.set_yscale("log")
+            _set_log(axes)
         else:
             axes.set_ylim(bottom=0, top=_top(panel))
         axes.grid(alpha=0.3)
@@ -63,6 +70,15 @@ def _save(file: str | Path, title: str, panels: Sequence[Panel], marked: bool) -
         figure.savefig(file)
     except ValueError as error:
         raise UsageError(f"{file} cannot be drawn: {error}") from None
+
+
+def _set_log(axes: Any) -> None:
+    """A logarithmic axis with plain numbers, also between the powers of ten where there are few of these."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    if high / low < 30:
+        axes.yaxis.set_minor_formatter("{x:g}")
 
 
 def _top(panel: Panel) -> float | None:
@@ -78,5 +94,5 @@ def _subplots(count: int) -> tuple[Any, Any]:
         raise UsageError(f"plots need {error.name}: pip install 'slidejoin[plot]'") from None
     columns = min(count, 2)
     rows = -(-count // columns)
-    canvas = Canvas(figsize=(5.2 * columns, 3.4 * rows), dpi=80, layout="constrained")
+    canvas = Canvas(figsize=(4.8 * columns, 3.1 * rows), dpi=72 if count > 4 else 80, layout="constrained")
     return canvas, canvas.subplots(rows, columns, squeeze=False).ravel()[:count]

@@ -13,7 +13,17 @@ from slidejoin.model.arguments import as_count, as_number
 DETAILS = ("tuples", "counts", "auto")
 MOVES = ("network", "files")
 MOST_TUPLES = 5e7  # that are simulated one by one where detail is "auto"
-_COUNTS = ("nodes", "groups", "slots", "masters", "tuple_bytes", "block_bytes", "buffer_bytes", "keys")
+_COUNTS = (
+    "nodes",
+    "groups",
+    "slots",
+    "masters",
+    "tuple_bytes",
+    "block_bytes",
+    "buffer_bytes",
+    "keys",
+    "hot_cells",
+)
 _POSITIVE = ("seconds", "window", "distribution_epoch", "reorganisation_epoch", "theta", "hot_period")
 
 Detail: TypeAlias = Literal["tuples", "counts", "auto"]
@@ -58,6 +68,9 @@ class Settings:
         b of the b-model: at each level, one half of the keys gets this share of the tuples; 0.5 is uniform.
     hot_share, hot_period : float
         The share of one hot key in all tuples besides, and the seconds after which another key is hot.
+    hot_cells : int
+        Groups that share the hot key, by :func:`~slidejoin.cluster.hot.spread`; its tuples are copied. Only
+        where tuples are counted.
     rates : tuple of (seconds, rate)
         Changes of the rate.
     speeds : tuple of float
@@ -108,6 +121,7 @@ class Settings:
     skew: float = 0.7
     hot_share: float = 0.0
     hot_period: float = 300.0
+    hot_cells: int = 1
     rates: tuple[tuple[float, float], ...] = ()
     speeds: tuple[float, ...] = (1.0,)
     background: tuple[tuple[float, int, float], ...] = ()
@@ -131,6 +145,11 @@ class Settings:
         self._check_sizes()
         _check_name("moves", self.moves, MOVES)
         _check_name("detail", self.detail, DETAILS)
+        if self.hot_cells > self.groups or (self.hot_cells > 1 and self.simulates_tuples):
+            raise SpecError(
+                f"hot_cells {self.hot_cells} of {self.groups} groups; expected as many as groups at most, "
+                "and detail='counts'"
+            )
         self._check_nodes()
         self.policy()
 

@@ -27,7 +27,7 @@ from slidejoin.cluster.tuple_load import TupleLoad
 Progress = Callable[[float], None]
 
 # Kinds of events, in the order in which they happen at the same time.
-BACKGROUND, FAILURE, ARRIVAL, RELEASE, REORGANISE, WARM, EPOCH, SLOT = range(8)
+EPOCH, BACKGROUND, FAILURE, ARRIVAL, RELEASE, REORGANISE, WARM, SLOT = range(8)
 
 
 def simulate(settings: Settings, progress: Progress | None = None) -> SimulationResult:
@@ -191,9 +191,16 @@ class Simulation:
         self._sent_until[nodes] = self._now
         reading = self._unread * costs.ingest / settings.masters
         self._unread = 0
-        self._master_busy += float(serving.sum()) + reading
-        self._master_wire += float(sent.sum()) * settings.tuple_bytes / costs.bandwidth / settings.masters
-        self._master_free = float(turns[-1] + serving[-1]) + reading
+        wire = float(sent.sum()) * settings.tuple_bytes / costs.bandwidth / settings.masters
+        self._charge_master(float(serving.sum()) + reading, wire)
+
+    def _charge_master(self, seconds: float, wire: float) -> None:
+        """The master is busy from now on; what is before the warm-up or after the end does not count."""
+        self._master_free = self._now + seconds
+        first, last = max(self._now, self._settings.warmup), min(self._master_free, self._settings.seconds)
+        counted = max(last - first, 0.0)
+        self._master_busy += counted
+        self._master_wire += wire * counted / seconds if seconds else 0.0
 
     def _note_buffers(self, nodes: Ints, groups: NDArray[Any]) -> None:
         """What was left of the last epoch's tuples when the next ones came: the load."""
@@ -231,7 +238,6 @@ class Simulation:
             each[:] = 0
         # What is under way belongs to both times; its rest is counted from now on.
         self._communication += np.maximum(self._free - self._now, 0)
-        self._master_busy = self._master_wire = 0.0
         self._tally.counts_offers = True
 
     # --- Reorganisation ---
