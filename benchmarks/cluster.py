@@ -5,7 +5,7 @@ stands in the line. Its machines are not ours: costs are fitted to two of its st
 no line is a target except the times of the simulator itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,15 @@ from slidejoin.cluster.figures import FIGURES, RATES, Bench, Figure, figure, mod
 from slidejoin.cluster.load import Floats
 from slidejoin.cluster.plot import save_sheet
 from slidejoin.cluster.settings import Settings
-from slidejoin.cluster.simulate import simulate
+from slidejoin.cluster.simulation import simulate
 
 Say = Callable[[str], None]
 PAPER = tuple(name for name in FIGURES if name.isdigit())
+SHEETS = {
+    "rates": PAPER[:6],
+    "messages": PAPER[6:],
+    "beyond": tuple(name for name in FIGURES if name not in PAPER),
+}
 SATURATED = 5.0  # seconds of delay
 
 
@@ -56,13 +61,10 @@ def run(quick: bool, say: Say) -> Report:
 
 
 def _sheets(found: dict[str, Figure]) -> Figures:
-    paper = [found[name] for name in PAPER]
-    beyond = [each for name, each in found.items() if name not in PAPER]
+    def draw(names: Sequence[str], path: Path) -> None:
+        save_sheet(path, [found[name] for name in names])
 
-    def draw(figures: list[Figure], path: Path) -> None:
-        save_sheet(path, figures)
-
-    return {"cluster-paper.png": partial(draw, paper), "cluster-beyond.png": partial(draw, beyond)}
+    return {f"cluster-{name}.png": partial(draw, names) for name, names in SHEETS.items()}
 
 
 def _times(sizes: Sizes, say: Say) -> Iterable[Result]:

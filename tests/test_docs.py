@@ -13,7 +13,10 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "atomic_file", "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
+        "atomic_file", "cluster.blocks", "cluster.costs", "cluster.declustering", "cluster.extendible",
+        "cluster.figures", "cluster.group", "cluster.hashing", "cluster.hot", "cluster.load",
+        "cluster.master", "cluster.ownership", "cluster.reorganise", "cluster.settings",
+        "cluster.simulation", "cluster.workload", "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
         "model.overload", "model.rates", "model.rational", "model.readiness", "model.remainders",
         "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
         "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",
@@ -43,7 +46,7 @@ def test_examples(path):
     assert run.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/model.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/cluster.md", "docs/guide.md", "docs/model.md"])
 def test_pages(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks

@@ -9,7 +9,7 @@ from slidejoin.cluster import figures
 from slidejoin.cluster.figures import FIGURES, Bench, figure
 from slidejoin.cluster.plot import save_figure, save_run, save_sheet
 from slidejoin.cluster.settings import Settings
-from slidejoin.cluster.simulate import simulate
+from slidejoin.cluster.simulation import simulate
 from slidejoin.errors import SpecError, UsageError
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slidejoin.cluster.costs import ClusterCosts
 from slidejoin.cluster.master import Master
 from slidejoin.cluster.settings import Settings
-from slidejoin.cluster.simulate import Simulation, simulate
+from slidejoin.cluster.simulation import Simulation, simulate
 from slidejoin.cluster.workload import BModel
 from slidejoin.errors import SpecError
 

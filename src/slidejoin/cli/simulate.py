@@ -24,7 +24,7 @@ from slidejoin.cluster.figures import figure as run_figure
 from slidejoin.cluster.plot import save_figure, save_run
 from slidejoin.cluster.result import SimulationResult
 from slidejoin.cluster.settings import Settings
-from slidejoin.cluster.simulate import simulate as run_simulation
+from slidejoin.cluster.simulation import simulate as run_simulation
 from slidejoin.errors import SpecError
 from slidejoin.window import parse_duration
 

@@ -64,7 +64,7 @@ class ClusterCosts:
     def paper() -> "ClusterCosts":
         """Nodes with 930 MHz and Java, Gigabit Ethernet: fitted, see above."""
         return ClusterCosts(
-            comparison=1.05e-8, tuple_=1.2e-4, match=2e-6, message=2e-3, marshal=5e-6, bandwidth=125e6,
+            comparison=1.07e-8, tuple_=1.2e-4, match=2e-6, message=2e-3, marshal=5e-6, bandwidth=125e6,
             ingest=2e-6, storage=100e6, open_file=0.01,
         )  # fmt: skip
 

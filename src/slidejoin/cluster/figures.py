@@ -14,7 +14,7 @@ from slidejoin.cluster.costs import ClusterCosts
 from slidejoin.cluster.load import Floats
 from slidejoin.cluster.result import SimulationResult
 from slidejoin.cluster.settings import Detail, Settings
-from slidejoin.cluster.simulate import simulate
+from slidejoin.cluster.simulation import simulate
 from slidejoin.errors import SpecError, suggestion
 from slidejoin.model import Costs
 
@@ -101,9 +101,8 @@ def figure(name: str, bench: Bench | None = None) -> Figure:
 
     Examples
     --------
-    >>> fast = Bench(scale=0.05)
-    >>> figure("13", fast).panels[0].x_label
-    'distribution epoch, s'
+    >>> figure("failure", Bench(scale=0.05)).title
+    '10 of 100 nodes fail'
     """
     if name not in FIGURES:
         names = ", ".join(FIGURES)

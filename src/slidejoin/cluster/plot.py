@@ -94,5 +94,8 @@ def _subplots(count: int) -> tuple[Any, Any]:
         raise UsageError(f"plots need {error.name}: pip install 'slidejoin[plot]'") from None
     columns = min(count, 2)
     rows = -(-count // columns)
-    canvas = Canvas(figsize=(4.8 * columns, 3.1 * rows), dpi=72 if count > 4 else 80, layout="constrained")
-    return canvas, canvas.subplots(rows, columns, squeeze=False).ravel()[:count]
+    canvas = Canvas(figsize=(4.8 * columns, 3.1 * rows), dpi=64 if count > 4 else 80, layout="constrained")
+    grid = canvas.subplots(rows, columns, squeeze=False).ravel()
+    for unused in grid[count:]:
+        unused.remove()
+    return canvas, grid[:count]
