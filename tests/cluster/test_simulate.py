@@ -282,6 +282,7 @@ def test_tuning_makes_scans_shorter():
         ({"hot_share": 2}, "hot_share 2"),
         ({"slots": 4}, "slots 4 for 3 nodes"),
         ({"keys": 2**30}, "keys 1073741824"),
+        ({"keys": 2**27, "detail": "tuples"}, "with detail='tuples'"),
         ({"block_bytes": 32}, "hold no tuple"),
         ({"moves": "file"}, "did you mean 'files'"),
         ({"detail": "all"}, "detail 'all'; expected tuples or counts or auto"),

@@ -1,8 +1,9 @@
 """The tuples of a simulated cluster as numbers by partition-group: for thousands of nodes.
 
 Arrivals are Poisson numbers by group and step. Tuples of a group are alike: a mean arrival time, the same
-work, the same number of partners. A node that cannot process all of its queue takes the same part of each
-group's. Mini-partition-groups have the size that splits in halves lead to. Cost: O(groups) a step.
+work, the same number of partners. Windows are whole numbers of distribution epochs. A node that cannot
+process all of its queue takes the same part of each group's. Mini-partition-groups have the size that splits
+in halves lead to. Cost: O(groups) a step.
 """
 
 import numpy as np

@@ -13,6 +13,7 @@ from slidejoin.model.arguments import as_count, as_number
 DETAILS = ("tuples", "counts", "auto")
 MOVES = ("network", "files")
 MOST_TUPLES = 5e7  # that are simulated one by one where detail is "auto"
+MOST_KEYS = 2**26  # of which each is counted where tuples are simulated one by one
 _COUNTS = (
     "nodes",
     "groups",
@@ -145,6 +146,10 @@ class Settings:
         self._check_sizes()
         _check_name("moves", self.moves, MOVES)
         _check_name("detail", self.detail, DETAILS)
+        if self.detail == "tuples" and self.keys > MOST_KEYS:
+            raise SpecError(
+                f"keys {self.keys} with detail='tuples'; expected {MOST_KEYS:,} at most, or 'counts'"
+            )
         if self.hot_cells > self.groups or (self.hot_cells > 1 and self.simulates_tuples):
             raise SpecError(
                 f"hot_cells {self.hot_cells} of {self.groups} groups; expected as many as groups at most, "
@@ -155,7 +160,10 @@ class Settings:
 
     def _check_times(self) -> None:
         if self.warmup >= self.seconds:
-            raise SpecError(f"warmup {self.warmup} of {self.seconds} seconds; nothing is left to measure")
+            raise SpecError(
+                f"warmup {self.warmup} of {self.seconds} seconds; nothing is left to measure, shorten the "
+                "warm-up or simulate longer"
+            )
         if self.reorganisation_epoch < self.distribution_epoch:
             raise SpecError(
                 f"reorganisation_epoch {self.reorganisation_epoch} below distribution_epoch "
@@ -217,7 +225,8 @@ class Settings:
         """Whether each tuple is simulated."""
         if self.detail == "auto":
             fastest = max([self.rate, *(rate for _, rate in self.rates)])
-            return 2 * fastest * self.seconds <= MOST_TUPLES and self.nodes <= 100
+            few = 2 * fastest * self.seconds <= MOST_TUPLES and self.nodes <= 100
+            return few and self.keys <= MOST_KEYS
         return self.detail == "tuples"
 
     def rate_at(self, time: float) -> float:
