@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from slidejoin import reference
 from slidejoin.cluster.blocks import BlockWindow, Kernel, MiniGroup, as_tuples
+from slidejoin.cluster.extendible import Bucket
+from slidejoin.cluster.group import PartitionGroup
 from slidejoin.cluster.load import Move
 from slidejoin.cluster.master import Master
 from slidejoin.cluster.node import Node
@@ -218,3 +220,32 @@ def test_refused():
         master.nodes[1].create(1)
     with pytest.raises(UsageError, match="owns group 1 already"):
         master.nodes[1].install(1, {})
+
+
+def test_a_group_moves_with_its_fresh_tuples():
+    kernel = Kernel(100, 100)
+    group = PartitionGroup(kernel, block=8)
+    group.receive(1, tuples([1], [0]), until=0)
+    group.step()
+    group.receive(0, tuples([1] * 3, [1, 2, 3]), until=3)
+    group.receive(0, tuples([1] * 9, range(4, 13), first=3), until=12)
+    group._process(0, group._next_block(0).take(slice(4)))  # half a block: the rest of the stream still waits
+    assert group._minis[Bucket(0, 0)].windows[0].fresh == 4
+    moved = PartitionGroup.unpack(group.pack(), kernel, block=8)
+    assert (moved.stored, moved.waiting) == (group.stored, group.waiting) == (5, 4)
+    pairs = [pair for each in moved.step() for pair in found(each)]
+    assert pairs == [(left, 0) for left in (0, 1, 2, 3, 8, 9, 10, 11)]
+
+
+def test_a_merge_keeps_the_fresh_tuples_of_both_halves():
+    kernel = Kernel(100, 100)
+    halves = MiniGroup.empty(4), MiniGroup.empty(4)
+    for key, half in enumerate(halves):
+        half.add(1, tuples([key], [0], first=key), kernel)
+        half.join_fresh(1, kernel)
+        half.add(0, tuples([key, key], [1, 2], first=2 * key), kernel)
+    merged = halves[0].merged(halves[1])
+    assert [(window.count, window.fresh) for window in merged.windows] == [(4, 4), (2, 0)]
+    assert found(merged.join_fresh(0, kernel)) == [(0, 0), (1, 0), (2, 1), (3, 1)]
+    again = merged.divided(lambda keys: keys == 1)
+    assert [[window.count for window in half.windows] for half in again] == [[2, 1], [2, 1]]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.cluster.declustering import Declustering, degree
@@ -166,7 +166,12 @@ def test_degree_does_not_flap_under_steady_load(needed, start):
 
 # --- Extendible hashing ---
 
-HASHES = st.lists(st.integers(0, 2**16 - 1), max_size=200)
+# Few hashes that are shrunk well, or many, so that buckets split.
+HASHES = st.lists(st.integers(0, 2**16 - 1), max_size=30) | st.builds(
+    lambda seed, count: np.random.default_rng(seed).integers(0, 2**16, count).tolist(),
+    st.integers(0, 99),
+    st.integers(20, 200),
+)
 
 
 def sizes(hashes):
@@ -174,6 +179,7 @@ def sizes(hashes):
 
 
 @given(HASHES, HASHES, st.integers(1, 20))
+@example(first=[0, 0, 0, 1, 1, 1], second=[0], theta=1)  # a buddy that is merged late
 def test_buckets_stay_within_bounds(first, second, theta):
     directory = tuned(Directory(), sizes(first), theta)
     directory = tuned(directory, sizes(second), theta)  # other data: splits and merges

@@ -139,7 +139,8 @@ class Simulation:
 
     def _catch_up(self, nodes: Ints, until: Floats | None = None) -> None:
         """Let nodes work on their queues until now, or until a time each."""
-        ends = np.full(len(nodes), self._now) if until is None else until
+        ends = np.minimum(self._now if until is None else until, self._settings.seconds)
+        ends = np.broadcast_to(ends, nodes.shape)
         starts = self._free[nodes]
         speeds = self._speeds[nodes] * (1 - self._background[nodes])
         self._cpu[nodes] += self._load.process(nodes, starts, ends, speeds, self._owners)
@@ -185,7 +186,8 @@ class Simulation:
         begins = np.maximum(stops, self._free[nodes])
         receiving = settings.masters * costs.message + sent * per_tuple
         done = np.maximum(turns, begins) + np.maximum(serving, receiving)
-        self._communication[nodes] += done - begins
+        end = settings.seconds  # what is after the end does not count
+        self._communication[nodes] += np.minimum(done, end) - np.minimum(begins, end)
         self._free[nodes] = done
         self._sent[nodes] += sent
         self._sent_until[nodes] = self._now
@@ -287,7 +289,8 @@ class Simulation:
         self._moved_tuples += tuples
 
     def _block(self, node: int, until: float) -> None:
-        self._moving[node] += until - max(self._free[node], self._now)
+        first, last = max(self._free[node], self._now), min(until, self._settings.seconds)
+        self._moving[node] += max(last - first, 0.0)
         self._free[node] = until
 
     def _release(self, group: int) -> None:
