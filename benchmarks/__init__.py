@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from benchmarks import (
     bucket,
+    cluster,
     foundation,
     index_claims,
     indexes,
@@ -100,6 +101,12 @@ BENCHMARKS = {
             "model",
             "the performance model against the running join; one core, 4 minutes",
             model.run,
+        ),
+        Benchmark(
+            "cluster",
+            "the simulated cluster: what the paper says of its own, and how long simulations take; one core, "
+            "3 minutes",
+            cluster.run,
         ),
         Benchmark(
             "spark",

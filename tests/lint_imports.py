@@ -21,7 +21,7 @@ LAYERS = [
     {"arrays", "keys", "column_blocks", "column_store", "source", "ranges"},
     {"columns"},
     {"numeric", "order", "indexed", "result"},
-    {"bound_join", "explain", "sorted_runs", "table_join"},
+    {"bound_join", "cluster", "explain", "sorted_runs", "table_join"},
     {"meter", "progress"},
     {"capacity"},
     {"live"},

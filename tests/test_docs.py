@@ -13,8 +13,11 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "atomic_file", "collector", "columns", "isa", "keys", "meter", "metrics", "model.costs",
-        "model.index_cost", "model.join_model",
+        "atomic_file", "cluster.blocks", "cluster.costs", "cluster.declustering", "cluster.extendible",
+        "cluster.figures", "cluster.group", "cluster.hashing", "cluster.hot", "cluster.load",
+        "cluster.master", "cluster.ownership", "cluster.reorganise", "cluster.settings",
+        "cluster.simulation", "cluster.workload", "collector", "columns", "isa", "keys", "meter", "metrics",
+        "model.costs", "model.index_cost", "model.join_model",
         "model.overload", "model.rates", "model.rational", "model.readiness", "model.remainders",
         "model.windows", "numeric", "order", "page.watch", "physical_streams", "predicate", "reference",
         "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",

@@ -12,6 +12,7 @@ from slidejoin.cli.engine import Backend, only_for
 from slidejoin.cli.failure import fail, one_line
 from slidejoin.cli.plan import plan
 from slidejoin.cli.run import run
+from slidejoin.cli.simulate import simulate
 from slidejoin.demo.embedded import job as embedded_demo
 from slidejoin.demo.embedded import streams
 from slidejoin.demo.spark import feed
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.add_typer(model.app, name="model")
 app.command()(run)
 app.command()(plan)
+app.command()(simulate)
 
 
 def _print_version(wanted: bool) -> None:
