@@ -35,6 +35,7 @@ test:
 	$(PART) build 150 $(MAKE) --no-print-directory -j 2 setup peers
 	$(PART) lint 10 $(MAKE) --no-print-directory lint
 	$(PART) native 290 $(MAKE) --no-print-directory native-test
+	$(PART) package 40 $(MAKE) --no-print-directory package-test
 	$(PART) python 220 $(MAKE) --no-print-directory python-test
 	$(PART) spark 230 $(MAKE) --no-print-directory spark-test
 	$(PART) report

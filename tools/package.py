@@ -82,8 +82,6 @@ def build_wheel(python: Path, sdist: Path, architecture: str, place: Path) -> Pa
         "--wheel",
         *settings,
         _PYTHON_HOST_PLATFORM=f"linux-{architecture}",
-        ZIG_GLOBAL_CACHE_DIR=str(place / "cache"),
-        ZIG_LOCAL_CACHE_DIR=str(place / "cache"),
     )
     repaired = place / "repaired"
     shutil.rmtree(repaired, ignore_errors=True)

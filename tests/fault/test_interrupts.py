@@ -43,10 +43,13 @@ class Interrupter:
 
     @contextlib.contextmanager
     def handling(self):
-        before = signal.signal(signal.SIGALRM, self._handle)
+        before, interval = signal.signal(signal.SIGALRM, self._handle), sys.getswitchinterval()
+        if self.by_thread:
+            sys.setswitchinterval(1e-6)  # or a thread would come to its turn when the call is over
         try:
             yield
         finally:
+            sys.setswitchinterval(interval)
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
