@@ -59,6 +59,20 @@ def test_an_sdist_with_a_foreign_file_is_refused(tmp_path):
         audit.check_sdist(sdist_of(tmp_path / "more.tar.gz", names), set())
 
 
+@pytest.mark.parametrize(
+    ("tag", "fits"),
+    [
+        ("manylinux_2_17_x86_64", True),
+        ("manylinux_2_28_x86_64", True),
+        ("manylinux_2_34_x86_64", False),
+        ("manylinux_2_17_aarch64", False),
+        ("linux_x86_64", False),
+    ],
+)
+def test_wheels_for_newer_or_other_systems_are_refused(tag, fits):
+    assert audit.runs_on(tag, "manylinux_2_28_x86_64") == fits
+
+
 def test_builds_that_differ_are_refused(tmp_path):
     one, other = tmp_path / "1" / "a.whl", tmp_path / "2" / "a.whl"
     for path in (one, other):

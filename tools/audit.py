@@ -89,15 +89,22 @@ def check_instructions(library: Path) -> set[str]:
     return levels | {"portable"}
 
 
+def runs_on(tag: str, platform: str) -> bool:
+    """Whether what needs the system of a tag, such as ``manylinux_2_17_x86_64``, runs on a platform."""
+    needs, has = (re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", name) for name in (tag, platform))
+    if needs is None or has is None or needs[3] != has[3]:
+        return False
+    return (int(needs[1]), int(needs[2])) <= (int(has[1]), int(has[2]))
+
+
 def check_wheel(wheel: Path, architecture: str, levels: set[str], platform: str | None) -> str:
     """Metadata, contents, instruction sets, and the oldest system that it runs on, which is returned."""
     run_tool("twine", "check", "--strict", wheel)
     run_tool("check_wheel_contents", wheel)
     report = run_tool("auditwheel", "show", wheel)
-    found = re.search(r'(?:consistent with\s+the following platform tag:|platform tag to)\s+"(\S+)"', report)
-    tag = found[1] if found else "?"
-    if platform is not None and f'"{platform}"' not in report:
-        raise AuditError(f"{wheel.name} is not a wheel for {platform}:\n{report}")
+    found = re.search(r'following\s+platform\s+tag:\s+"(\w+)"', report)
+    if found is None or (platform is not None and not runs_on(found[1], platform)):
+        raise AuditError(f"{wheel.name} is not a wheel for {platform or 'this system'}:\n{report}")
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(wheel) as archive:
         (library,) = (entry for entry in archive.namelist() if entry.endswith(".so"))
         unpacked = Path(archive.extract(library, name))
@@ -111,4 +118,4 @@ def check_wheel(wheel: Path, architecture: str, levels: set[str], platform: str 
             raise AuditError(f"{wheel.name} needs the C++ library of the system")
         if architecture == "x86_64" and (have := check_instructions(unpacked)) != levels:
             raise AuditError(f"{wheel.name} has the levels {sorted(have)}; expected {sorted(levels)}")
-    return tag
+    return found[1]
