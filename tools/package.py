@@ -86,8 +86,8 @@ def build_wheel(python: Path, sdist: Path, architecture: str, place: Path) -> Pa
     repaired = place / "repaired"
     shutil.rmtree(repaired, ignore_errors=True)
     os.environ["SOURCE_DATE_EPOCH"] = source_date()
-    platform = zig.platform(architecture)
-    audit.run_tool("auditwheel", "repair", "--only-plat", "--plat", platform, "-w", repaired, wheel)
+    # The oldest platform that fits: auditwheel takes no name of another processor's.
+    audit.run_tool("auditwheel", "repair", "--only-plat", "--plat", "auto", "-w", repaired, wheel)
     (file,) = repaired.iterdir()
     return file
 
