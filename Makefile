@@ -1,6 +1,7 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test native-test mutants fuzz docs lint format stub bench peers browser setup clean
+.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test suites-test native-test \
+	package package-test pin audit mutants fuzz docs lint format stub bench peers browser setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,6 +35,7 @@ test:
 	$(PART) build 150 $(MAKE) --no-print-directory -j 2 setup peers browser
 	$(PART) lint 10 $(MAKE) --no-print-directory lint
 	$(PART) native 290 $(MAKE) --no-print-directory native-test
+	$(PART) package 40 $(MAKE) --no-print-directory package-test
 	$(PART) python 220 $(MAKE) --no-print-directory python-test
 	$(PART) spark 230 $(MAKE) --no-print-directory spark-test
 	$(PART) docs 45 $(MAKE) --no-print-directory docs
@@ -53,6 +55,10 @@ browser:
 
 spark-test: setup
 	$(PYTEST) $(sort $(shell find tests -path '*spark*' -name 'test_*.py'))
+
+# Both in one call, with three processes: Spark's tests wait for each other's processes, others fill the time.
+suites-test: setup
+	$(BIN)/pytest -rs -n 3 --dist worksteal
 
 # The Python and Spark suites in an environment of their own: of another Python (`make test-python
 # PYTHON=python3.13`), and with the oldest NumPy and pyarrow that are supported.
@@ -89,6 +95,34 @@ native-test: setup
 		-DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-Og $(SYMBOLS)" -DSLIDEJOIN_SANITIZE=address,undefined -DSLIDEJOIN_LEVELS=$(LEVELS) >/dev/null
 	$(BIN)/cmake --build build/sanitized -j $(JOBS)
 	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
+
+# What a release publishes, into dist/: the sdist, and wheels with all instruction sets for two processors, built
+# twice and compared, tried in clean environments. A Python from 3.12 on makes the wheels of the stable ABI. Half an
+# hour on two cores; `make package AGAIN= TARGETS=x86_64` takes a fifth of it.
+PYTHONS ?= $(or $(shell command -v python3.11),$(PYTHON)) $(firstword $(foreach minor,12 13 14,$(shell command -v python3.$(minor))))
+TARGETS ?= x86_64 aarch64
+AGAIN ?= --again
+RELEASE := build/release-tools
+package: $(RELEASE)/.installed
+	$(RELEASE)/bin/python tools/package.py $(addprefix --python ,$(PYTHONS)) $(addprefix --target ,$(TARGETS)) $(AGAIN)
+
+# The short form: from the objects that are there, for this machine.
+package-test: setup
+	$(BIN)/python tools/package.py --here $(BUILD)
+
+# Known faults of what users and developers install; asks a service in the network.
+audit: $(RELEASE)/.installed
+	$(RELEASE)/bin/python tools/dependencies.py --online
+
+$(RELEASE)/.installed: pyproject.toml tools/requirements.py tools/constraints.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(PYTHON) tools/requirements.py build release > $(RELEASE)/requirements.txt
+	$(RELEASE)/bin/pip install -q --disable-pip-version-check -r $(RELEASE)/requirements.txt -c tools/constraints.txt
+	touch $@
+
+# The newest versions of all that developers and CI install, into tools/constraints.txt. Run `make test` after it.
+pin:
+	$(PYTHON) tools/pin.py
 
 # Makes the mistakes of tests/mutants/mutants.toml, one at a time; a test must notice each. About half an
 # hour the first time; then only what has changed.
@@ -154,14 +188,16 @@ $(VENV)/.created:
 	touch $@
 
 # What compiles the core comes first: with `make -j 2` the compiler runs while pip installs the rest.
-$(VENV)/.tools: $(VENV)/.created pyproject.toml tools/requirements.py
+# Developers have the pinned versions; test-python and test-floors what their Python and their floors allow.
+PINS := $(if $(filter dev,$(EXTRAS)),-c tools/constraints.txt)
+$(VENV)/.tools: $(VENV)/.created pyproject.toml tools/requirements.py tools/constraints.txt
 	$(PYTHON) tools/requirements.py build > $(VENV)/tools.txt
 	$(PYTHON) tools/requirements.py build $(EXTRAS) > $(VENV)/requirements.txt
-	$(PIP) -r $(VENV)/tools.txt -c $(VENV)/requirements.txt
+	$(PIP) -r $(VENV)/tools.txt -c $(VENV)/requirements.txt $(PINS)
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.tools
-	$(PIP) -r $(VENV)/requirements.txt
+	$(PIP) -r $(VENV)/requirements.txt $(PINS)
 	touch $@
 
 # The package is installed in place: changes of Python files need no step, those of the core a rebuild.
