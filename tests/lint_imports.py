@@ -26,6 +26,7 @@ LAYERS = [
     {"physical_streams"},
     {"snapshot"},
     {"saved_join"},
+    {"drive"},
     {"window_join"},
     {"__init__"},
     {"testing", "demo", "plan", "run", "spark"},

@@ -2,6 +2,7 @@
 
 import logging
 
+from slidejoin.drive import AsyncRun, Batch, Run
 from slidejoin.errors import (
     CapacityError,
     Error,
@@ -33,6 +34,8 @@ from slidejoin.window_join import WindowJoin
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncRun",
+    "Batch",
     "CapacityError",
     "Error",
     "How",
@@ -40,6 +43,7 @@ __all__ = [
     "NumericJoin",
     "OrderError",
     "Ranges",
+    "Run",
     "SchemaError",
     "SpecError",
     "StateError",

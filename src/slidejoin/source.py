@@ -7,6 +7,8 @@ column that needs no change. Cost of a batch: O(columns), and O(rows) for each c
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -65,9 +67,8 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
             for column, values in data.items():
                 _refuse_single(f"{name} column {str(column)!r}", values)
             return pa.table({str(column): values for column, values in data.items()})
-        if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
-            columns = dict.fromkeys(column for row in data for column in row)
-            return pa.table({str(column): [row.get(column) for row in data] for column in columns})
+        if isinstance(data, list | tuple) and all(issubclass(kind, Mapping) for kind in set(map(type, data))):
+            return pa.table(_columns_of(data))
         for method in ("to_arrow_table", "fetch_arrow_table"):  # results of DuckDB
             if hasattr(data, method):
                 return to_table(getattr(data, method)(), name)
@@ -78,6 +79,17 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
         raise SchemaError(f"{name} is a {kind} that is not a table ({error}); {EXPECTED}") from error
     hint = "; call .collect() on it" if type(data).__name__ == "LazyFrame" else ""
     raise SchemaError(f"{name} is a {type(data).__qualname__}{hint}; {EXPECTED}")
+
+
+def _columns_of(rows: Sequence[Mapping[Any, Any]]) -> dict[str, Sequence[Any]]:
+    """The columns of some rows; a missing value is None. Cost: O(values)."""
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    if len(names) > 1 and set(map(type, rows)) == {dict}:
+        try:  # twice as fast, if every row has all columns
+            return dict(zip(map(str, names), zip(*map(itemgetter(*names), rows), strict=True), strict=True))
+        except KeyError:
+            pass
+    return {str(name): [row.get(name) for row in rows] for name in names}
 
 
 def _refuse_single(what: str, values: Any) -> None:
