@@ -16,7 +16,7 @@ from slidejoin.source import Side
 
 
 class Arrivals(NamedTuple):
-    """Rows to join: the side of each, or of all, and the tables of the sides that have any."""
+    """Rows to join: the side of each, or of all, and the tables of the sides that have brought any."""
 
     sides: Sides
     tables: dict[int, pa.Table]
@@ -111,6 +111,8 @@ def gathered(entries: Sequence[Entry], checks: Sequence[Side]) -> Arrivals:
         filled = [part for part in parts[side] if part.num_rows]
         if filled:
             tables[side] = filled[0] if len(filled) == 1 else pa.concat_tables(filled)
+        elif parts[side] and check.schema is not None:  # tells the columns
+            tables[side] = check.schema.empty_table()
     sides: NDArray[np.uint8] = np.frombuffer(order, np.uint8)
     return Arrivals(next(iter(tables)) if len(tables) == 1 else sides, tables)
 

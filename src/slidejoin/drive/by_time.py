@@ -102,6 +102,9 @@ class ByTime:
 
     def _pushed(self, side: int, table: pa.Table) -> Iterator[Step]:
         assert self._clock is not None
+        if not table.num_rows:
+            yield Arrivals(side, {side: table})
+            return
         times, nulls = self._clock.extract(table, side)
         if self._in_any_order:
             times, self._latest[side] = _running(times, nulls, self._latest[side])

@@ -154,9 +154,10 @@ class Session:
                 for side, table in arrivals.tables.items():
                     self._progress[side].read(table.num_rows)
             now = self.clock()
-            for side in arrivals.tables:
-                self._last_read[side] = now
-                self._idle.discard(side)
+            for side, table in arrivals.tables.items():
+                if table.num_rows:
+                    self._last_read[side] = now
+                    self._idle.discard(side)
             yield from self._steps(self._merge.add(arrivals))
         except Exception as error:
             at = ", ".join(
