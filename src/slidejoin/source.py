@@ -52,9 +52,10 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
     """
     if isinstance(data, pa.Table):
         return data
-    pandas = sys.modules.get("pandas")
+    # Another thread may be importing pandas at this moment: then the module has no DataFrame yet.
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     try:
-        if pandas is not None and isinstance(data, pandas.DataFrame):
+        if frame is not None and isinstance(data, frame):
             _unique([str(column) for column in data.columns], name)
             if not len(data.columns):  # Arrow would drop the rows of a frame that has an index only
                 return pa.table({"": pa.nulls(len(data))}).select([])
@@ -68,7 +69,7 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
                 _refuse_single(f"{name} column {str(column)!r}", values)
             return pa.table({str(column): values for column, values in data.items()})
         if isinstance(data, list | tuple) and all(issubclass(kind, Mapping) for kind in set(map(type, data))):
-            return pa.table(_columns_of(data))
+            return pa.table({column: _array(values, column, name) for column, values in _columns_of(data)})
         for method in ("to_arrow_table", "fetch_arrow_table"):  # results of DuckDB
             if hasattr(data, method):
                 return to_table(getattr(data, method)(), name)
@@ -81,15 +82,24 @@ def to_table(data: Any, name: str = "data") -> pa.Table:
     raise SchemaError(f"{name} is a {type(data).__qualname__}{hint}; {EXPECTED}")
 
 
-def _columns_of(rows: Sequence[Mapping[Any, Any]]) -> dict[str, Sequence[Any]]:
-    """The columns of some rows; a missing value is None. Cost: O(values)."""
+def _columns_of(rows: Sequence[Mapping[Any, Any]]) -> list[tuple[str, Sequence[Any]]]:
+    """The columns of some rows by name; a missing value is None. Cost: O(values)."""
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     if len(names) > 1 and set(map(type, rows)) == {dict}:
         try:  # twice as fast, if every row has all columns
-            return dict(zip(map(str, names), zip(*map(itemgetter(*names), rows), strict=True), strict=True))
+            return list(zip(map(str, names), zip(*map(itemgetter(*names), rows), strict=True), strict=True))
         except KeyError:
             pass
-    return {str(name): [row.get(name) for row in rows] for name in names}
+    return [(str(name), [row.get(name) for row in rows]) for name in names]
+
+
+def _array(values: Sequence[Any], column: str, owner: str) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"{owner} column {column!r} cannot be read ({error}); give its values one type that Arrow has"
+        ) from error
 
 
 def _refuse_single(what: str, values: Any) -> None:

@@ -13,7 +13,8 @@ ON = sj.equal("k") & sj.band("v", within=2)
 def rows(count, seed=0, step=1):
     """Rows in the order of time."""
     return [
-        {"id": n, "k": (n * 7 + seed) % 3, "v": (n * 13 + seed * 5) % 11, "ts": n * step} for n in range(count)
+        {"id": n, "k": (n * 7 + seed) % 3, "v": (n * 13 + seed * 5) % 11, "ts": n * step}
+        for n in range(count)
     ]
 
 

@@ -31,7 +31,9 @@ LEFT, RIGHT = rows(50), rows(40, 1)
 EXPECTED = pushed(sj.WindowJoin(ON, WITHIN, order="full"), merged(LEFT, RIGHT))
 
 
-@pytest.mark.parametrize("form", [list, table, pd.DataFrame, pl.DataFrame, lambda part: table(part).to_batches()[0]])
+@pytest.mark.parametrize(
+    "form", [list, table, pd.DataFrame, pl.DataFrame, lambda part: table(part).to_batches()[0]]
+)
 def test_batches_of_every_kind(form):
     assert EXPECTED
     assert joined_by_time(chunked(LEFT, [7, 1, 3], form), iter(RIGHT), max_rows=11) == EXPECTED
@@ -105,12 +107,14 @@ def test_rows_out_of_order_merge_by_time_with_an_interval_and_are_refused_by_wit
     other = [{"k": 0, "v": 1, "ts": ts} for ts in range(25)]
     for sizes in ([1], [3], [8]):
         join = sj.WindowJoin(ON, window, how="full", order="full")
-        found = collected(join.run(left=chunked(shuffled, sizes), right=other, merge="time", max_rows=sizes[0]))
+        found = collected(
+            join.run(left=chunked(shuffled, sizes), right=other, merge="time", max_rows=sizes[0])
+        )
         if sizes == [1]:
             first = found
         assert found == first
     join = sj.WindowJoin(ON, WITHIN)
-    with pytest.raises(sj.OrderError, match="left.*time 1 after 3"):
+    with pytest.raises(sj.OrderError, match=r"left.*time 1 after 3"):
         collected(join.run(left=shuffled, right=other))
     assert join.stats["rows_left"] <= 1
 
@@ -151,26 +155,46 @@ def test_the_end_of_a_side_counts_at_its_place_whatever_the_size_of_batches():
     assert all(each == found[0] for each in found)
 
 
-def test_silence_counts_as_time_passes():
+@pytest.mark.parametrize("merge", ["arrival", "time"])
+def test_silence_counts_as_time_passes(merge):
     """No row comes any more; the silent left side is released by the clock alone."""
     window = sj.interval(1, 1, time="ts", lateness=0, idle_after="30ms")
-    for merge in ("arrival", "time"):
-        hold = threading.Event()
+    hold = threading.Event()
 
-        def silent():
-            yield {"k": 5, "v": 5, "ts": 0}
-            hold.wait(30)
+    def silent():
+        yield {"k": 5, "v": 5, "ts": 0}
+        hold.wait(30)
 
-        def right():
-            yield [{"k": 0, "v": 0, "ts": ts} for ts in range(10)]
-            hold.wait(30)
+    def right():
+        yield [{"k": 0, "v": 0, "ts": ts} for ts in range(10)]
+        hold.wait(30)
 
-        join = sj.WindowJoin(ON, window, how="right")
-        with join.run(left=silent(), right=right(), merge=merge, max_delay="1ms") as run:
-            out = next(run)
-            assert out["ts_right"].to_pylist()[:8] == list(range(len(out)))[:8]
-            assert len(out) >= 7
-            hold.set()
+    join = sj.WindowJoin(ON, window, how="right")
+    with join.run(left=silent(), right=right(), merge=merge, max_delay="1ms") as run:
+        out = next(run)
+        assert out["ts_right"].to_pylist()[:8] == list(range(len(out)))[:8]
+        assert len(out) >= 7
+        hold.set()
+
+
+@pytest.mark.parametrize("merge", ["arrival", "time"])
+def test_stopping_is_not_the_end_of_a_source(merge):
+    """A side that was stopped still holds the watermark back, and in a merge by time its rows wait."""
+    window = sj.interval(1, 1, time="ts", lateness=0)
+
+    def endless(last):
+        yield [{"k": 0, "v": 0, "ts": ts} for ts in range(last)]
+        while True:
+            yield None
+            time.sleep(0.001)
+
+    join = sj.WindowJoin(ON, window, how="full")
+    run = join.run(left=endless(10), right=endless(30), merge=merge, max_delay="1ms")
+    next(run)
+    run.stop()
+    list(run)
+    assert join.stats["watermark"] == 9
+    assert run.offsets == {"left": 10, "right": 30 if merge == "arrival" else 9}
 
 
 def test_stop_joins_what_was_read_and_leaves_the_join_open():

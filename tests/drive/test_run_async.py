@@ -146,7 +146,7 @@ def test_an_error_of_a_source_names_the_side_and_comes_behind_the_results():
         join = sj.WindowJoin(ON, sj.rows(1000))
         results = join.run_async(left=feed(RIGHT), right=broken(), max_rows=8)
         found = 0
-        with pytest.raises(OSError, match="the line is dead") as caught:
+        with pytest.raises(OSError, match="the line is dead") as caught:  # noqa: PT012
             async for out in results:
                 found += out.num_rows
         assert caught.value.__notes__ == ["raised by the right source of a run"]

@@ -85,13 +85,13 @@ class ByTime:
             if self._order.is_open(side, _NAME):
                 yield from self._handed(self._order.finish(side, _NAME))
 
-    def _binds(self) -> bool:
+    def _binds(self, anyway: bool = False) -> bool:
         """Bind the columns of time if their types are known; a side that has ended may have none."""
         types: list[pa.DataType | None] = []
         for side, check in enumerate(self._checks):
             known = check.schema
             types.append(None if known is None else column_type(known, side, self._columns[side]))
-        if any(type_ is None and side not in self._ended for side, type_ in enumerate(types)):
+        if not anyway and any(each is None and side not in self._ended for side, each in enumerate(types)):
             return False
         left, right = types[0] or types[1], types[1] or types[0]
         if left is None or right is None:
@@ -135,28 +135,27 @@ class ByTime:
 
     def waiting(self) -> dict[str, Any]:
         """Rows that wait, and the state of the order, as JSON values."""
-        saved: dict[str, Any] = {"ended": self._ended}
         if self._clock is None:
             early = enumerate(self._early)
-            return saved | {"rows": {side: to_text(table) for side, table in early if table is not None}}
+            return {"rows": {side: to_text(table) for side, table in early if table is not None}}
         state, tables = self._order.state()
         rows = {side: to_text(table) for (side, _), table in tables.items()}
-        return saved | {"rows": rows, "order": state, "latest": self._latest}
+        return {"rows": rows, "order": state, "latest": self._latest}
 
     def waiting_rows(self) -> list[int]:
         """How many rows of each side wait."""
         early = [0 if table is None else table.num_rows for table in self._early]
         return [info.waiting + early[info.side] for info in self._order.sources()]
 
-    def restore(self, saved: Mapping[str, Any], ended: Sequence[int]) -> None:
-        """Go on from what :meth:`waiting` gave; ``ended`` are the sides that bring no more rows."""
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`waiting` gave; sources that had ended are open again."""
         tables = {int(side): from_text(text) for side, text in saved["rows"].items()}
         for side, table in tables.items():
             self._checks[side].fix(table.schema)
-        self._ended = list(ended)
         if "order" in saved:
-            self._binds()
-            first = {source["side"]: source["first"] for source in saved["order"]["sources"]}
+            self._binds(anyway=True)
+            sources = [{**source, "is_open": True} for source in saved["order"]["sources"]]
+            first = {source["side"]: source["first"] for source in sources}
             held = {}
             for side, table in tables.items():
                 assert self._clock is not None
@@ -164,11 +163,10 @@ class ByTime:
                 if self._in_any_order:
                     times, _ = _running(times, nulls, _BEFORE_ALL if first[side] is None else first[side])
                 held[side, _NAME] = (table, times, nulls)
-            self._order = Order.restore(saved["order"], held, self._shown)
+            self._order = Order.restore({**saved["order"], "sources": sources}, held, self._shown)
             self._latest = [int(latest) for latest in saved["latest"]]
         else:
             self._early = [tables.get(side) for side in (0, 1)]
-        self._ended = list(saved["ended"])
 
 
 def _running(

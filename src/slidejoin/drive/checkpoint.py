@@ -1,12 +1,13 @@
 """Snapshots of a run: when one is due, what its note tells, and how a later run goes on from it.
 
-The note has the offset of each source, which sources have ended, how many result rows were handed over, and
-the rows that were read and wait for their turn. It is part of the join's snapshot, so both are of one moment.
+The note has the offset of each source, how many result rows were handed over, and the rows that were read and
+wait for their turn. It is part of the join's snapshot, so both are of one moment. A source that had ended is
+opened again at its offset: it ends again, or has grown.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ class Note:
     offsets: list[Any]  # of each source, after the rows that were read
     joined: list[Any]  # of each source, after the rows that were joined: the others wait
     marked: list[bool | None]  # whether a source tells its offsets itself
-    ended: list[int] = field(default_factory=list)  # sides
     result_rows: int = 0
     waiting: dict[str, Any] | None = None
 

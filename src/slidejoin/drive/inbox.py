@@ -59,7 +59,9 @@ class Inbox:
         return put[side] - self._joined[side] < ROOM * self._max_rows
 
     def end(self, side: int, error: BaseException | None) -> None:
-        """End a side."""
+        """End a side; a reader that ends because the inbox was closed says nothing about its source."""
+        if self.is_closed:
+            return
         self._entries.append((side, End(error), self._clock()))
         self._ends[side] = True
         self._wake()

@@ -95,15 +95,12 @@ class Session:
             )
         for side, name in enumerate(self.names):
             self._progress[side] = Progress(name, note.joined[side], note.marked[side])
-            self._progress[side].is_ended = side in note.ended
         self.result_rows = note.result_rows
         if by_time is not None and note.waiting is not None:
-            by_time.restore(note.waiting, note.ended)
+            by_time.restore(note.waiting)
             for side, rows in enumerate(by_time.waiting_rows()):
                 if rows:
                     self._progress[side].waits(rows, note.offsets[side])
-        waiting = [] if note.waiting is None else note.waiting["ended"]
-        self._unreleased = [side for side in note.ended if side not in waiting]
 
     # --- how far it is ---
 
@@ -267,7 +264,6 @@ class Session:
             offsets=self.start_offsets,
             joined=self.offsets,
             marked=[progress.marked for progress in self._progress],
-            ended=[side for side, progress in enumerate(self._progress) if progress.is_ended],
             result_rows=self.result_rows,
             waiting=self._merge.waiting(),
         )
