@@ -116,3 +116,10 @@ def test_closing_lets_a_side_that_waits_for_room_go_on():
     inbox.close()
     assert called == [0]
     assert inbox.has_room(0, lambda: None)
+
+
+def test_a_reader_that_ends_because_the_inbox_was_closed_is_not_the_end_of_its_source():
+    inbox, _, _ = make()
+    inbox.close()
+    inbox.end(0, None)
+    assert inbox.take() == []

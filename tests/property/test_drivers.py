@@ -123,7 +123,7 @@ def test_merged_by_time_equals_one_push(case, sizes, kinds, max_rows):
     breaks=st.lists(st.tuples(st.integers(0, 10), st.booleans()), max_size=3),
 )
 def test_resumed_runs_give_the_results_of_one(case, sizes, kinds, max_rows, every, breaks, tmp_path_factory):
-    """The run is stopped, or abandoned: then it goes on from the last snapshot, and results since come again."""
+    """A run that is abandoned goes on from its last snapshot, one that is stopped from its end."""
     window, how, sides = case
     path = tmp_path_factory.mktemp("run") / "state"
     functions = [
