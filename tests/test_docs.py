@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "atomic_file", "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
+        "atomic_file", "drive.by_arrival", "drive.items", "drive.tables",
+        "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
         "model.overload", "model.rates", "model.rational", "model.readiness", "model.remainders",
         "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
         "result", "run.formats", "run.recovery", "run.target", "snapshot.binary", "snapshot.chunks",
@@ -43,7 +44,7 @@ def test_examples(path):
     assert run.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/model.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/model.md", "docs/drivers.md"])
 def test_pages(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks

@@ -50,7 +50,7 @@ def test_rows_that_are_left_over_are_due_by_their_own_first_row():
     inbox.put(0, {"x": 1})
     clock.now = 4 * MS
     inbox.put(0, {"x": 2})
-    assert [item["x"] for _, item, _ in inbox.take()] == [0, 1]
+    assert [item["x"] for _, item, _ in inbox.take().entries] == [0, 1]
     assert inbox.due_at() == 9 * MS
 
 
@@ -68,11 +68,11 @@ def test_the_end_of_a_source_is_due_at_once_and_only_until_it_is_taken():
 def test_the_order_of_arrival_over_both_sides_is_kept_and_batches_are_not_split():
     inbox, _, _ = make(max_rows=4)
     inbox.put(1, {"x": 0})
-    inbox.put(0, chunk(5), 5)
+    inbox.put_chunk(0, chunk(5))
     inbox.put(1, {"x": 1})
-    assert [side for side, _, _ in inbox.take()] == [1, 0]
-    assert [side for side, _, _ in inbox.take()] == [1]
-    assert inbox.take() == []
+    assert [side for side, _, _ in inbox.take().entries] == [1, 0]
+    assert [side for side, _, _ in inbox.take().entries] == [1]
+    assert inbox.take().entries == []
 
 
 def test_the_consumer_is_woken_by_the_first_row_and_then_by_a_full_batch_only():
@@ -93,6 +93,16 @@ def test_the_consumer_is_woken_by_the_first_row_and_then_by_a_full_batch_only():
     assert len(woken) == 3
 
 
+def test_single_rows_behind_a_batch_are_taken_as_such():
+    inbox, _, _ = make(max_rows=4)
+    inbox.put(0, {})
+    inbox.put_chunk(1, chunk(1))
+    assert not inbox.take().is_plain
+    inbox.put(0, {})
+    inbox.put(1, {})
+    assert inbox.take() == ([(0, {}, 0), (1, {}, 0)], True)
+
+
 def test_a_side_has_no_room_until_its_rows_were_joined_and_the_other_side_has():
     inbox, _, _ = make(max_rows=2)
     assert [inbox.put(0, {}) for _ in range(ROOM * 2)] == [True] * (ROOM * 2 - 1) + [False]
@@ -110,7 +120,7 @@ def test_a_side_has_no_room_until_its_rows_were_joined_and_the_other_side_has():
 
 def test_closing_lets_a_side_that_waits_for_room_go_on():
     inbox, _, _ = make(max_rows=1)
-    inbox.put(0, chunk(9), 9)
+    inbox.put_chunk(0, chunk(9))
     called = []
     assert not inbox.has_room(0, lambda: called.append(0))
     inbox.close()
@@ -122,4 +132,4 @@ def test_a_reader_that_ends_because_the_inbox_was_closed_is_not_the_end_of_its_s
     inbox, _, _ = make()
     inbox.close()
     inbox.end(0, None)
-    assert inbox.take() == []
+    assert inbox.take().entries == []

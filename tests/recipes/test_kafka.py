@@ -85,10 +85,3 @@ def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
-
-
-def test_the_page_shows_the_program_as_it_is():
-    """A reader copies the program from the page."""
-    root = Path(__file__).parents[2]
-    page = (root / "docs" / "recipes" / "kafka.md").read_text()
-    assert (root / "examples" / "kafka_join.py").read_text() in page

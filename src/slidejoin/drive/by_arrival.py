@@ -4,6 +4,8 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
+from operator import not_
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -115,6 +117,20 @@ def gathered(entries: Sequence[Entry], checks: Sequence[Side]) -> Arrivals:
             tables[side] = check.schema.empty_table()
     sides: NDArray[np.uint8] = np.frombuffer(order, np.uint8)
     return Arrivals(next(iter(tables)) if len(tables) == 1 else sides, tables)
+
+
+def gathered_rows(entries: Sequence[Entry], checks: Sequence[Side]) -> Arrivals:
+    """What :func:`gathered` gives, for single rows alone: in a third of the time."""
+    if not entries:
+        return Arrivals(0, {})
+    order, rows, _ = zip(*entries, strict=True)
+    rights = sum(order)
+    if rights in (0, len(order)):
+        side = order[0]
+        return Arrivals(side, {side: _checked(rows, checks[side])})
+    tables = {0: _checked(list(compress(rows, map(not_, order))), checks[0])}
+    tables[1] = _checked(list(compress(rows, order)), checks[1])
+    return Arrivals(np.array(order, np.uint8), tables)
 
 
 def _flush(rows: list[Any], parts: list[pa.Table], check: Side) -> None:

@@ -96,7 +96,7 @@ def put_other(inbox: Inbox, side: int, item: Any, name: str) -> bool:
     if not isinstance(read, Chunk):
         return inbox.put(side, read)
     if read.rows or read.offset is not UNMARKED or read.table.num_columns:
-        return inbox.put(side, read, read.rows)
+        return inbox.put_chunk(side, read)
     return True
 
 

@@ -125,8 +125,8 @@ def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
         inbox.close()
         if stopped:
             is_whole = False
-            while entries := inbox.take():
-                yield from session.arrived(entries)
+            while (taken := inbox.take()).entries:
+                yield from session.arrived(taken)
             is_whole = True
         session.save()
         if not stopped:

@@ -103,8 +103,8 @@ async def _results(session: Session, stopping: _Stop) -> AsyncIterator[pa.Table]
                 yield table
         stopped = bool(session.open_sides)
         inbox.close()
-        while stopped and (entries := inbox.take()):
-            for table in session.arrived(entries):
+        while stopped and (taken := inbox.take()).entries:
+            for table in session.arrived(taken):
                 yield table
         session.save()
         if not stopped:

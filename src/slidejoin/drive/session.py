@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from slidejoin.bound_join import Sides
-from slidejoin.drive.by_arrival import Arrivals, ByArrival, Ended, Merge, Step, gathered
+from slidejoin.drive.by_arrival import Arrivals, ByArrival, Ended, Merge, Step, gathered, gathered_rows
 from slidejoin.drive.by_time import ByTime
 from slidejoin.drive.checkpoint import Checkpoints, Note, resumed
-from slidejoin.drive.inbox import Entry
-from slidejoin.drive.items import UNMARKED, End
+from slidejoin.drive.inbox import Entry, Taken
+from slidejoin.drive.items import End
 from slidejoin.drive.options import Options
 from slidejoin.drive.progress import Progress
 from slidejoin.errors import StateError, UsageError
@@ -127,25 +127,29 @@ class Session:
 
     # --- what happens ---
 
-    def arrived(self, entries: list[Entry]) -> Iterator[pa.Table]:
+    def arrived(self, taken: Taken) -> Iterator[pa.Table]:
         """Join what was read, in its order. SourceFailed if a source raised, behind the rows before it."""
+        entries = taken.entries
+        if taken.is_plain:
+            yield from self._read(entries, True)
+            return
         start = 0
         for place, (side, item, _) in enumerate(entries):
             if type(item) is End:
-                yield from self._read(entries[start:place])
+                yield from self._read(entries[start:place], False)
                 start = place + 1
                 if item.error is not None:
                     raise SourceFailed(item.error)
                 self._progress[side].is_ended = True
                 yield from self._steps(self._merge.end(side))
-        yield from self._read(entries[start:])
+        yield from self._read(entries[start:], False)
 
-    def _read(self, entries: list[Entry]) -> Iterator[pa.Table]:
+    def _read(self, entries: list[Entry], is_plain: bool) -> Iterator[pa.Table]:
         if not entries:
             return
         try:
-            arrivals = gathered(entries, self._checks)
-            if any(type(item) is not dict and item.offset is not UNMARKED for _, item, _ in entries):
+            arrivals = (gathered_rows if is_plain else gathered)(entries, self._checks)
+            if not is_plain and any(type(item) is not dict for _, item, _ in entries):
                 self._count(entries)
             else:
                 for side, table in arrivals.tables.items():
