@@ -411,3 +411,36 @@ def test_wrong_uses():
         join.run(left=[], right=[])
     with pytest.raises(sj.UsageError, match="resume=True without snapshot="):
         sj.WindowJoin(ON, 10).run(left=lambda _: [], right=lambda _: [], resume=True)
+
+
+def test_a_side_that_never_came_is_released_by_its_silence():
+    """Merged by time, rows wait for the columns of the other side, too; silence ends that."""
+    window = sj.interval(1, 1, time="ts", lateness=0, idle_after="20ms")
+    hold = threading.Event()
+
+    def silent():
+        hold.wait(30)
+        yield {"k": 0, "v": 0, "ts": 9}
+
+    def left():
+        yield [{"k": 0, "v": 0, "ts": ts} for ts in range(10)]
+        hold.wait(30)
+
+    join = sj.WindowJoin(ON, window, how="left")
+    run = join.run(left=left(), right=silent(), merge="time", max_delay="1ms")
+    results = []
+    reader = threading.Thread(target=lambda: results.extend(run))
+    reader.start()
+    eventually(lambda: run.offsets["left"] == 10)
+    hold.set()
+    reader.join()
+    assert sum(out.num_rows for out in results) == 10
+
+
+def test_one_run_at_a_time():
+    join = sj.WindowJoin(ON, 10)
+    with join.run(left=LEFT, right=RIGHT, max_rows=5) as first:
+        next(first)
+        with pytest.raises(sj.UsageError, match="another run of this join is under way"):
+            next(join.run(left=LEFT, right=RIGHT))
+    assert collected(join.run(left=LEFT[:5], right=RIGHT[:5])) is not None

@@ -51,6 +51,9 @@ class Merge(Protocol):
     def idle(self, side: int) -> Iterable[Step]:
         """A source is silent; do not wait for it until its next row."""
 
+    def waiting_rows(self) -> list[int]:
+        """How many rows of each side were read and not handed out."""
+
     def waiting(self) -> dict[str, Any] | None:
         """Rows that were read and not handed out, as JSON values; None if rows never wait."""
 
@@ -69,6 +72,10 @@ class ByArrival:
     def idle(self, side: int) -> Iterator[Step]:  # noqa: ARG002
         """Nothing waits for a side."""
         return iter(())
+
+    def waiting_rows(self) -> list[int]:
+        """Nothing waits."""
+        return [0, 0]
 
     def waiting(self) -> None:
         """Nothing waits."""

@@ -69,13 +69,15 @@ class ByTime:
             yield from self._handed(self._order.finish(side, _NAME))
 
     def idle(self, side: int) -> Iterator[Step]:
-        """A source is silent; rows of the other one do not wait for it."""
+        """A source is silent; rows of the other one do not wait for it, not even for its columns."""
+        if self._clock is None and any(self.waiting_rows()):
+            yield from self._started(anyway=True)
         if self._clock is not None and self._order.is_open(side, _NAME):
             yield from self._handed(self._order.idle(side, _NAME))
 
-    def _started(self) -> Iterator[Step]:
+    def _started(self, anyway: bool = False) -> Iterator[Step]:
         """Once the columns of time are known, hand out what came before."""
-        if not self._binds() and len(self._ended) < 2:
+        if not self._binds(anyway) and len(self._ended) < 2:
             return
         early, self._early = self._early, [None, None]
         for side, table in enumerate(early):

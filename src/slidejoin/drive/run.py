@@ -102,6 +102,7 @@ def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
     ]
     started: list[Reader] = []
     is_whole = True  # whether the session is between two micro-batches, and what it gave was handled
+    session.begin()
     try:
         for reader in readers:
             reader.start()
@@ -142,6 +143,7 @@ def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
         inbox.close()
         for reader in started:
             reader.finish()
+        session.end()
 
 
 def seconds_until(due: int | None, session: Session, is_polled: bool) -> float | None:

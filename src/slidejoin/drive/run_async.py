@@ -82,6 +82,7 @@ async def _results(session: Session, stopping: _Stop) -> AsyncIterator[pa.Table]
     stopping.begin()
     inbox = Inbox(options.max_rows, options.max_delay, session.clock, stopping.wake)
     started: list[Reader | TaskReader] = []
+    session.begin()
     try:
         for side in session.open_sides:
             reader = _reader(inbox, side, session)
@@ -120,6 +121,7 @@ async def _results(session: Session, stopping: _Stop) -> AsyncIterator[pa.Table]
                 await reader.finish()
             else:
                 await asyncio.to_thread(reader.finish)
+        session.end()
 
 
 def _reader(inbox: Inbox, side: int, session: Session) -> Reader | TaskReader:

@@ -26,6 +26,8 @@ from slidejoin.source import Side
 class DrivenJoin(SavedJoin):
     """What a run calls of a WindowJoin."""
 
+    _is_driven = False  # whether a run is under way
+
     @abstractmethod
     def _arrive(self, sides: Sides, tables: dict[int, pa.Table]) -> Iterator[pa.Table]:
         """Join checked tables: the push has happened when this returns; its results are iterated over."""
@@ -101,6 +103,16 @@ class Session:
             for side, rows in enumerate(by_time.waiting_rows()):
                 if rows:
                     self._progress[side].waits(rows, note.offsets[side])
+
+    def begin(self) -> None:
+        """Have the join to this run alone, until :meth:`end`."""
+        if self._join._is_driven:
+            raise UsageError("another run of this join is under way; close it first")
+        self._join._is_driven = True
+
+    def end(self) -> None:
+        """Let other runs begin."""
+        self._join._is_driven = False
 
     # --- how far it is ---
 
@@ -230,7 +242,7 @@ class Session:
 
     def _next_silence(self) -> int | None:
         after = self._join.spec.window.idle_after
-        if after is None or self._join._live.engine is None:
+        if after is None or (self._join._live.engine is None and not any(self._merge.waiting_rows())):
             return None
         speaking = [side for side in self.open_sides if side not in self._idle]
         return min((self._last_read[side] + after for side in speaking), default=None)
@@ -246,7 +258,8 @@ class Session:
             if side not in self._idle and now - self._last_read[side] >= after:
                 self._idle.add(side)
                 yield from self._steps(self._merge.idle(side))
-                yield from self._handed(iter([self._join._rest(side)]))
+                if self._join._live.engine is not None:
+                    yield from self._handed(iter([self._join._rest(side)]))
 
     def finish(self) -> Iterator[pa.Table]:
         """End the join, unless the caller wants it to go on."""
