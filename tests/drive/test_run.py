@@ -12,6 +12,8 @@ import pytest
 from drive.streams import ON, Closing, chunked, collected, eventually, merged, pushed, rows, table, threads
 
 import slidejoin as sj
+from slidejoin.drive.by_arrival import gathered, gathered_rows
+from slidejoin.source import Side
 
 WITHIN = sj.within(5, time="ts")
 
@@ -444,3 +446,81 @@ def test_one_run_at_a_time():
         with pytest.raises(sj.UsageError, match="another run of this join is under way"):
             next(join.run(left=LEFT, right=RIGHT))
     assert collected(join.run(left=LEFT[:5], right=RIGHT[:5])) is not None
+
+
+def test_single_rows_are_gathered_as_all_others_are():
+    for sides in ([0, 1, 1, 0, 1], [1, 1], [0], []):
+        entries = [(side, {"x": n, "y": str(n)}, 0) for n, side in enumerate(sides)]
+        found = [each(entries, [Side("left"), Side("right")]) for each in (gathered, gathered_rows)]
+        assert found[0].tables == found[1].tables
+        if len(found[0].tables) == 2:
+            assert found[0].sides.tolist() == found[1].sides.tolist() == sides
+        else:
+            assert found[0].counts == found[1].counts
+
+
+def test_rows_that_wait_at_a_snapshot_are_joined_once_after_a_resume(tmp_path):
+    """The left side is a batch ahead; its offset is behind rows that are in the snapshot only."""
+
+    def left(offset):
+        for place in range(offset or 0, 40, 20):
+            yield sj.Batch(LEFT[place : place + 20], offset=place + 20)
+
+    def right(upto):
+        def opened(offset):
+            yield from RIGHT[offset:upto]
+            while upto < len(RIGHT):
+                yield None
+                time.sleep(0.001)
+
+        return opened
+
+    found = []
+    for upto in (10, 25, 40):
+        join = sj.WindowJoin(ON, WITHIN, how="full", order="full")
+        run = join.run(
+            left=left, right=right(upto), snapshot=tmp_path / "state", resume=True, max_delay="1ms"
+        )
+        stopper = threading.Thread(target=stop_at, args=(run, upto)) if upto < 40 else None
+        if stopper:
+            stopper.start()
+        found += collected(run)
+        if stopper:
+            stopper.join()
+            assert run.offsets["left"] <= upto
+    known = sj.WindowJoin(ON, WITHIN, how="full", order="full")
+    assert found == pushed(known, merged(LEFT[:40], RIGHT))
+
+
+def stop_at(run, upto):
+    eventually(lambda: run.offsets["right"] == upto)
+    run.stop()
+
+
+def test_a_side_that_ended_without_a_row_is_released_before_the_first_row():
+    window = sj.interval(1, 1, time="ts", lateness=0)
+    right = [{"k": 0, "v": 0, "ts": ts} for ts in (0, 9, 3, 4)]
+    for size in (1, 50):
+        join = sj.WindowJoin(ON, window)
+        collected(join.run(left=[], right=chunked(right, [4]), merge="time", max_rows=size))
+        assert join.stats["late_right"] == 2
+
+
+def test_stop_joins_rows_that_are_not_due_yet():
+    was_read = threading.Event()
+
+    def left():
+        yield from LEFT[:3]
+        was_read.set()
+        while True:
+            yield None
+            time.sleep(0.001)
+
+    join = sj.WindowJoin(ON, 10)
+    run = join.run(left=left(), right=iter(lambda: time.sleep(0.001), 1), max_rows=100, max_delay="1h")
+    reader = threading.Thread(target=lambda: list(run))
+    reader.start()
+    was_read.wait(10)
+    run.stop()
+    reader.join()
+    assert run.offsets == {"left": 3, "right": 0}

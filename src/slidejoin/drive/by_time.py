@@ -157,13 +157,12 @@ class ByTime:
         if "order" in saved:
             self._binds(anyway=True)
             sources = [{**source, "is_open": True} for source in saved["order"]["sources"]]
-            first = {source["side"]: source["first"] for source in sources}
             held = {}
             for side, table in tables.items():
                 assert self._clock is not None
                 times, nulls = self._clock.extract(table, side)
                 if self._in_any_order:
-                    times, _ = _running(times, nulls, _BEFORE_ALL if first[side] is None else first[side])
+                    times, _ = _running(times, nulls, _BEFORE_ALL)  # the first is later than all joined ones
                 held[side, _NAME] = (table, times, nulls)
             self._order = Order.restore({**saved["order"], "sources": sources}, held, self._shown)
             self._latest = [int(latest) for latest in saved["latest"]]
