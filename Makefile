@@ -1,7 +1,7 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect python-test spark-test suites-test native-test \
-	package package-test pin audit mutants fuzz docs lint format stub bench peers browser setup clean
+.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect test-kafka python-test spark-test suites-test \
+	native-test package package-test pin audit mutants fuzz docs lint format stub bench peers browser setup clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,6 +21,7 @@ PIP := $(BIN)/pip install -q --disable-pip-version-check --no-compile
 PYTEST := $(BIN)/pytest -rs -n $(JOBS) --dist worksteal
 SPARK_OLDEST := build/pyspark-3.5
 SPARK_CONNECT := build/connect
+KAFKA := build/kafka
 CMAKE_FLAGS := -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DSLIDEJOIN_MODULE=OFF
 
 run: setup
@@ -78,6 +79,17 @@ test-spark-oldest: setup $(SPARK_OLDEST)/.installed
 # A client of Spark Connect, which needs packages that .venv has not.
 test-spark-connect: setup $(SPARK_CONNECT)/.installed
 	PYTHONPATH="$(CURDIR)/$(SPARK_CONNECT)" $(BIN)/pytest -rs -n 0 tests/spark/test_connect.py
+
+# The Kafka recipe against a real broker, which Java runs from Maven's jars; Ivy comes with PySpark.
+test-kafka: setup $(KAFKA)/.installed
+	SLIDEJOIN_KAFKA="$(CURDIR)/$(KAFKA)" $(BIN)/pytest -rs -n 0 tests/recipes/test_kafka.py
+
+$(KAFKA)/.installed: $(VENV)/.installed
+	mkdir -p $(KAFKA)
+	cd $(KAFKA) && java -jar $(CURDIR)/$(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-*.jar -warn -cache ivy \
+		-confs default -dependency org.apache.kafka kafka_2.13 3.9.1 -retrieve "jars/[artifact]-[revision].[ext]"
+	rm -rf $(KAFKA)/ivy
+	touch $@
 
 $(SPARK_CONNECT)/.installed:
 	$(PIP) --target $(SPARK_CONNECT) grpcio grpcio-status googleapis-common-protos zstandard

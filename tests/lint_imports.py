@@ -30,6 +30,7 @@ LAYERS = [
     {"metrics"},
     {"snapshot"},
     {"chunks", "saved_join"},
+    {"drive"},
     {"window_join"},
     {"collector", "page"},
     {"__init__"},

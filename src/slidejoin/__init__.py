@@ -3,6 +3,7 @@
 import logging
 
 from slidejoin.collector import MetricsCollector
+from slidejoin.drive import AsyncRun, Batch, Run
 from slidejoin.errors import (
     CapacityError,
     Error,
@@ -35,6 +36,8 @@ from slidejoin.window_join import WindowJoin
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncRun",
+    "Batch",
     "CapacityError",
     "Error",
     "How",
@@ -43,6 +46,7 @@ __all__ = [
     "NumericJoin",
     "OrderError",
     "Ranges",
+    "Run",
     "SchemaError",
     "SpecError",
     "StateError",
