@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict
 
-from benchmarks import machine, product_chunks
+from benchmarks import machine, product_chunks, product_cli, product_drivers, product_spill
 from benchmarks.report import Report, Result
 
 
@@ -12,5 +12,13 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     where = machine.describe(None)
     found: list[Result] = []
     chunks = product_chunks.QUICK if quick else product_chunks.Sizes()
+    spill = product_spill.QUICK if quick else product_spill.Sizes()
+    drivers = product_drivers.QUICK if quick else product_drivers.Sizes()
+    command = product_cli.QUICK if quick else product_cli.Sizes()
     found += product_chunks.lines(chunks, say)
-    return Report("product", quick, machine.finished(where), {"chunks": asdict(chunks)}, found)
+    found += product_spill.lines(spill, say)
+    found += product_drivers.lines(quick, say)
+    found += product_cli.lines(command, say)
+    sizes = {"chunks": chunks, "spill": spill, "drivers": drivers, "command": command}
+    parameters = {name: asdict(each) for name, each in sizes.items()}
+    return Report("product", quick, machine.finished(where), parameters, found)

@@ -165,6 +165,13 @@ class StoredColumn {
         room.nulls = room.nulls || nullable_ || has_null(array, from, count);
     }
 
+    // Bytes that are allocated for rows behind the `stored` ones.
+    std::size_t growth(const Room& room, std::size_t stored) const {
+        return values_.growth(room.bytes) +
+               (is_bytes() ? offsets_.growth(room.rows * sizeof(std::int64_t)) : 0) +
+               (room.nulls ? validity_.growth(nullable_ ? room.rows : stored + room.rows) : 0);
+    }
+
     // In files, makes room for rows behind the `stored` ones.
     void reserve(const Room& room, std::size_t stored) {
         values_.reserve(room.bytes);

@@ -112,6 +112,14 @@ class Flat {
         return data_ + stop_ - count;
     }
 
+    // Bytes that are allocated to extend by so many, besides those that there are; 0 if they fit, or in
+    // files.
+    std::size_t growth(std::size_t count) const {
+        const std::size_t needed = size() + count;
+        const bool fits = stop_ + count <= capacity_ || needed <= capacity_ / 2;
+        return spilled_ || fits ? 0 : 2 * needed + kLeast;
+    }
+
     // In files, makes room for more bytes: to extend by so many then cannot fail for want of it.
     void reserve(std::size_t count) {
         if (!spilled_ || stop_ + count <= capacity_) return;

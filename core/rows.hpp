@@ -43,15 +43,19 @@ class Rows {
     // About the bytes of a stored row, in files.
     std::size_t row_bytes() const { return spilled() / std::max<std::size_t>(size(), 1); }
 
+    using Batches = std::vector<std::shared_ptr<ArrowArray>>;
+
     // In files, makes room for batches, so that appending them cannot fail for want of it.
-    void reserve(const std::vector<std::shared_ptr<ArrowArray>>& batches) {
-        for (std::size_t i = 0; i < columns_.size(); ++i) {
-            StoredColumn::Room room;
-            for (const auto& batch : batches)
-                columns_[i].add_room(*batch->children[i], static_cast<std::size_t>(batch->offset),
-                                     static_cast<std::size_t>(batch->length), room);
-            columns_[i].reserve(room, size());
-        }
+    void reserve(const Batches& batches) {
+        for (std::size_t i = 0; i < columns_.size(); ++i) columns_[i].reserve(room_of(batches, i), size());
+    }
+
+    // Bytes of memory that are allocated when batches are appended.
+    std::size_t growth(const Batches& batches) const {
+        std::size_t bytes = 0;
+        for (std::size_t i = 0; i < columns_.size(); ++i)
+            bytes += columns_[i].growth(room_of(batches, i), size());
+        return bytes;
     }
 
     // Appends a batch whose children are the columns. On an error nothing of it stays.
@@ -126,6 +130,14 @@ class Rows {
     }
 
   private:
+    StoredColumn::Room room_of(const Batches& batches, std::size_t column) const {
+        StoredColumn::Room room;
+        for (const auto& batch : batches)
+            columns_[column].add_room(*batch->children[column], static_cast<std::size_t>(batch->offset),
+                                      static_cast<std::size_t>(batch->length), room);
+        return room;
+    }
+
     [[noreturn]] void refuse(const std::int64_t* positions, std::size_t count) const {
         const auto is_unknown = [&](std::int64_t position) {
             return position != -1 && static_cast<std::uint64_t>(position) - first_ >= size();

@@ -15,6 +15,7 @@ from test_result import TYPES, batch, plain, table_of
 
 import slidejoin as sj
 from slidejoin import spill
+from slidejoin.columns import Layout
 from slidejoin.result import RowStore, matched_rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -85,7 +86,10 @@ def test_rows_of_two_stores_side_by_side(tmp_path: pathlib.Path) -> None:
             store.append(table.slice(at, 500))
     left, right = np.random.default_rng(1).integers(0, 3000, (2, 5000))
     schema = pa.schema([*table.schema, *(field.with_name(field.name + "2") for field in table.schema)])
-    found, expected = (matched_rows(schema, ((a, left), (b, right))) for a, b in (stores[:2], stores[2:]))
+    found, expected = (
+        matched_rows(Layout(schema, schema, None, None), ((a, left), (b, right)))
+        for a, b in (stores[:2], stores[2:])
+    )
     assert found.equals(expected)
 
 
@@ -138,6 +142,7 @@ def test_a_snapshot_has_the_same_bytes_and_goes_on_in_files(tmp_path: pathlib.Pa
 
 def test_no_file_and_no_descriptor_stays(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "rows"
+    gc.collect()
     before, mapped = descriptors(), mappings()
     joins = [sj.WindowJoin(sj.equal("k"), sj.rows(5000), spill=path) for _ in range(2)]
     results = []

@@ -168,6 +168,7 @@ NB_MODULE(_core, m) {
                       std::shared_ptr<SpillFiles>>(),
              "kinds"_a, "first"_a, "crew"_a.none() = nb::none(), "spill"_a.none() = nb::none())
         .def("reserve", &NativeRows::reserve, "batch"_a)
+        .def("growth", &NativeRows::growth, "batch"_a)
         .def("write", &NativeRows::write, "at"_a, "batch"_a, "borrow"_a = false)
         .def("limit", &NativeRows::limit, "first"_a, "next"_a)
         .def("take", &NativeRows::take, "positions"_a, "most"_a, "other"_a.none() = nb::none(),

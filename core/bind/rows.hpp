@@ -68,6 +68,9 @@ class NativeRows {
         spilling([&] { rows_.reserve(batch.arrays()); });
     }
 
+    // Bytes of memory that are allocated when a batch is written.
+    std::size_t growth(NativeBatch& batch) const { return rows_.growth(batch.arrays()); }
+
     void limit(std::uint64_t first, std::uint64_t next) {
         own();
         rows_.limit(first, next);
@@ -94,7 +97,7 @@ class NativeRows {
             if (count >= kUnlocked) released.emplace();
             result = Taker(sides, count, *crew_).take(most);
         }
-        for (const TakenRows& side : sides) touch(count * (side.to - side.from));
+        for (const TakenRows& side : sides) touch(count * side.columns.size());
         if (!result) return nb::none();
         release();
         ArrowResult::hand_over(std::move(result), out_);

@@ -16,25 +16,26 @@ from slidejoin.progress import Remainder
 WORKING, INDEXED = 200, 50
 
 
-def require_capacity(limits: Limits, engine: BoundJoin, rows: Remainder, memory: int, largest: int) -> None:
+def require_capacity(limits: Limits, engine: BoundJoin, rows: Remainder, memory: int, growth: int) -> None:
     """Raise a CapacityError if a batch passes a limit.
 
     Parameters
     ----------
-    memory, largest : int
-        Bytes that the join uses now, and those of its largest array, which is copied where it grows.
+    memory, growth : int
+        Bytes that the join uses now, and those that its columns allocate to take the batch.
     """
     if limits.max_memory is not None:
-        _require_memory(limits.max_memory, rows, memory, largest)
+        reserve = growth + engine.native.stats()["memory_bytes"] // 2  # arrays of the index grow, too
+        _require_memory(limits.max_memory, rows, memory, reserve)
     if limits.refused_rows is not None or limits.max_fanout is not None:
         _require_rows(limits, engine, rows)
 
 
-def _require_memory(most: int, rows: Remainder, memory: int, largest: int) -> None:
+def _require_memory(most: int, rows: Remainder, memory: int, reserve: int) -> None:
     arriving = sum(table.nbytes for table in rows.tables.values()) + (WORKING + INDEXED) * rows.size
-    if memory + largest + arriving > most:
+    if memory + reserve + arriving > most:
         raise CapacityError(
-            f"max_memory={most:,} bytes would be passed: the join uses {memory:,}, {largest:,} are kept free "
+            f"max_memory={most:,} bytes would be passed: the join uses {memory:,}, {reserve:,} are kept free "
             f"for growth, and the {rows.size:,} rows of this batch may need {arriving:,}; push smaller "
             "batches, narrow the window, give columns=, or let rows go to disk with spill="
         )

@@ -76,8 +76,9 @@ class LiveJoin:
     def validate(self, sides: Sides, tables: dict[int, pa.Table]) -> None:
         """Raise what :meth:`push` raises for bad values and types. Changes nothing."""
         engine = self.engine_for(tables)
-        columns = engine.read(sides, tables, self._parts(tables))
-        self._require_capacity(engine, Remainder(sides, tables, columns, True, None))
+        parts = self._parts(tables)
+        columns = engine.read(sides, tables, parts)
+        self._require_capacity(engine, Remainder(sides, tables, columns, True, None), parts)
 
     def push(
         self,
@@ -102,7 +103,7 @@ class LiveJoin:
         engine, parts = self.engine_for(tables), self._parts(tables)
         columns = engine.read(sides, tables, parts)  # raises before anything has changed, as do the parts
         rows = Remainder(sides, tables, columns, store, then)
-        self._require_capacity(engine, rows)
+        self._require_capacity(engine, rows, parts)
         self._push(engine, rows, parts, limit or PORTION)
         if limit is None:
             self.drain()
@@ -129,11 +130,11 @@ class LiveJoin:
         self.owed = ()
         self.drain()
 
-    def _require_capacity(self, engine: BoundJoin, rows: Remainder) -> None:
+    def _require_capacity(self, engine: BoundJoin, rows: Remainder, parts: Parts) -> None:
         limits = self.spec.limits
         if limits:
-            stores = [store.nbytes for store in self.stores if store is not None]
-            require_capacity(limits, engine, rows, self.stats()["memory_bytes"], max(stores, default=0))
+            growth = sum(part.store.growth(part.batch) for part in parts.values())
+            require_capacity(limits, engine, rows, self.stats()["memory_bytes"], growth)
 
     def _push(self, engine: BoundJoin, rows: Remainder, parts: Parts, limit: int) -> None:
         step = Step(engine, engine.native.calls, parts, rows)

@@ -100,6 +100,11 @@ class RowStore:
         """Bytes of files, spare room included. Cost: as for ``nbytes``."""
         return self.native.spilled + sum(column.spilled for column in self._held[2].values())
 
+    def growth(self, batch: _core.NativeBatch) -> int:
+        """Bytes that are allocated when a batch is added: columns that are full get twice the room."""
+        others = sum(column.nbytes for column in self._held[2].values())
+        return others + (self.native.growth(batch) if self.places else 0)
+
     def batch(self, table: pa.Table) -> _core.NativeBatch:
         """The columns of a table that the core stores, as it reads them.
 

@@ -72,9 +72,7 @@ class Session:
         count = len(options.sources)
         self.names = ["the source"] if count == 1 else [f"the {side} source" for side in SIDES]
         live = join._live
-        self._checks = [
-            Side(SIDES[i], live.sides[i].schema, needs=join.spec.reads(i)) for i in range(count)
-        ]
+        self._checks = [Side(SIDES[i], live.sides[i].schema, needs=join.spec.reads(i)) for i in range(count)]
         self._merge: Merge = ByArrival()
         by_time = None if options.time is None else ByTime(join.spec, options.time, self._checks)
         if by_time is not None:
