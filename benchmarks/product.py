@@ -19,6 +19,6 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     found += product_spill.lines(spill, say)
     found += product_drivers.lines(quick, say)
     found += product_cli.lines(command, say)
-    sizes = {"chunks": chunks, "spill": spill, "drivers": drivers, "command": command}
-    parameters = {name: asdict(each) for name, each in sizes.items()}
+    parameters = {"chunks": asdict(chunks), "spill": asdict(spill), "drivers": asdict(drivers)}
+    parameters["command"] = asdict(command)
     return Report("product", quick, machine.finished(where), parameters, found)
