@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 MODULES = tuple(
     f"slidejoin.{name}"
     for name in (
-        "atomic_file", "drive.by_arrival", "drive.items", "drive.tables",
+        "atomic_file", "drive.bell", "drive.by_arrival", "drive.items", "drive.tables",
         "isa", "keys", "model.costs", "model.index_cost", "model.join_model",
         "model.overload", "model.rates", "model.rational", "model.readiness", "model.remainders",
         "model.windows", "numeric", "order", "physical_streams", "predicate", "reference",
