@@ -1,17 +1,17 @@
 """Runs in a broken world: sources that raise, consumers that leave, interrupts, kills, damaged snapshots."""
 
+import itertools
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from drive.streams import ON, Closing, collected, merged, pushed, rows, threads
+from drive.streams import ON, Closing, collected, eventually, merged, pushed, rows, threads
 
 import slidejoin as sj
 
@@ -114,36 +114,84 @@ def test_nothing_leaks_over_many_runs():
     assert descriptors() <= before
 
 
+@pytest.fixture
+def alarm():
+    """Sets a timer after which the main thread runs a signal handler."""
+    before = signal.getsignal(signal.SIGALRM)
+
+    def at(seconds, handler):
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    yield at
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.mark.parametrize("merge", ["arrival", "time"])
-def test_ctrl_c_keeps_the_join_and_the_offsets_right(merge):
-    """Interrupts at random moments of a run; a second run with the rest gives the results of one."""
+def test_ctrl_c_keeps_the_join_and_the_offsets_right(merge, alarm):
+    """Interrupts at random moments of a run; another one with the rest finds what one run finds."""
     number = random.Random(5)
-    options = {"merge": merge, "max_rows": 10, "max_delay": "0ms"}
+    options = {"merge": merge, "max_rows": 3, "max_delay": "0ms"}
     window = sj.interval(5, 5, time="ts", lateness=None)
     whole = pushed(sj.WindowJoin(ON, window), merged(LEFT, RIGHT))
-    for _ in range(8):
+    interrupts = 0
+    for _ in range(12):
         join = sj.WindowJoin(ON, window)
-        found, offsets = [], {"left": 0, "right": 0}
+        offsets = {"left": 0, "right": 0}
         for last in (False, False, True):
             left, right = LEFT[offsets["left"] :], RIGHT[offsets["right"] :]
             run = join.run(left=iter(left), right=iter(right), finish=last, **options)
-            interrupt = threading.Timer(number.random() * 0.02, os.kill, [os.getpid(), signal.SIGINT])
             try:
+                next(run, None)  # the threads have begun
                 if not last:
-                    interrupt.start()
-                for out in run:
-                    found += out.to_pylist()
+                    alarm(0.0001 + number.random() * 0.01, signal.default_int_handler)
+                for _ in run:
+                    pass
                 if not last:
-                    interrupt.join()  # it comes after the end
-                    time.sleep(1)
+                    time.sleep(1)  # it comes after the end
             except KeyboardInterrupt:
-                run.close()
+                interrupts += 1
+            alarm(0, signal.default_int_handler)
+            run.close()
             offsets = {side: offsets[side] + run.offsets[side] for side in offsets}
             assert join.stats["rows_left"] == offsets["left"]
             assert join.stats["rows_right"] == offsets["right"]
-        # Tables that were handed to the loop when the interrupt came may be lost; the join's count is not.
+        # A table that was on its way to the loop may be lost; the join's count is not.
         assert join.stats["matches"] == len(whole)
+    assert interrupts == 24
+    eventually(lambda: threads() == [])
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_an_interrupt_right_before_or_after_a_push(happened, monkeypatch):
+    join = sj.WindowJoin(ON, 10)
+    arrive = join._arrive
+
+    def interrupted(*arguments):
+        if happened:
+            arrive(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(join, "_arrive", interrupted)
+    run = join.run(left=[sj.Batch(LEFT[:5], offset="a")], right=[])
+    with pytest.raises(KeyboardInterrupt):
+        next(run)
+    assert run.offsets == {"left": "a" if happened else 0, "right": 0}
+    assert join.stats["rows_left"] == 5 * happened
     assert threads() == []
+
+
+def test_a_signal_handler_can_stop_a_run_at_any_moment(alarm):
+    number = random.Random(6)
+    for _ in range(40):
+        join = sj.WindowJoin(ON, sj.rows(50))
+        run = join.run(left=itertools.cycle(LEFT), right=itertools.cycle(RIGHT), max_rows=3, max_delay="0ms")
+        alarm(0.0001 + number.random() * 0.01, lambda *_, run=run: run.stop())
+        for _ in run:
+            pass
+        assert join.stats["rows_left"] == run.offsets["left"]
+        assert join.stats["rows_right"] == run.offsets["right"]
 
 
 WORKER = """

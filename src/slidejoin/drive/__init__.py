@@ -6,7 +6,7 @@
 - ``by_arrival``, ``by_time``: a micro-batch as arrivals, in the order in which they are joined.
 - ``progress``, ``checkpoint``: how far each source was joined; snapshots that tell so, and the way back.
 - ``session``: the join under a run. It knows neither threads nor tasks.
-- ``readers``, ``run``: threads that read the sources; the iterator of results.
+- ``bell``, ``readers``, ``run``: what wakes a thread; threads that read the sources; the iterator of results.
 - ``tasks``, ``run_async``: the same with tasks of asyncio.
 """
 

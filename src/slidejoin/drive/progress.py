@@ -50,10 +50,11 @@ class Progress:
             self._marks.append((self.read_rows, offset))
 
     def joined(self, rows: int) -> None:
-        """Rows were joined, the first ones of those that were read."""
-        self.joined_rows += rows
+        """So many rows were joined, the first ones of those that were read. Can be told twice."""
+        self.joined_rows = rows
         while self._marks and self._marks[0][0] <= self.joined_rows:
-            self._offset = self._marks.popleft()[1]
+            self._offset = self._marks[0][1]
+            self._marks.popleft()
 
     @property
     def offset(self) -> Any:

@@ -4,12 +4,14 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
+from slidejoin.drive.bell import Bell
 from slidejoin.drive.inbox import Inbox
 from slidejoin.drive.items import UNMARKED, Chunk, read_item
 from slidejoin.drive.options import check_source, is_function
 from slidejoin.log import LOGGER
 
 _GRACE = 0.1  # seconds that a reader has before its source is closed from outside
+_LOOK = 0.5  # seconds between two looks of a reader that waits, should an interrupt keep it from being told
 _PATIENCE = 2.0  # seconds until a reader that is still blocked is left to itself
 
 
@@ -31,7 +33,7 @@ class Reader:
     def __init__(self, inbox: Inbox, side: int, source: Any, offset: Any, name: str) -> None:
         self._inbox, self._side, self._source, self._offset, self._name = inbox, side, source, offset, name
         self._iterator: Any = None
-        self._room = threading.Event()
+        self._room = Bell()
         self._thread = threading.Thread(target=self._read, name=f"slidejoin: {name}", daemon=True)
 
     def start(self) -> None:
@@ -40,6 +42,8 @@ class Reader:
 
     def finish(self) -> None:
         """Wait for the thread, once the inbox is closed; close a source that blocks it."""
+        if self._thread.ident is None:  # an interrupt came before it was started
+            return
         self._thread.join(_GRACE)
         if self._thread.is_alive():
             for owner in (self._iterator, self._source):
@@ -82,10 +86,10 @@ class Reader:
     def _wait_for_room(self) -> None:
         room = self._room
         while True:
-            room.clear()
-            if self._inbox.has_room(self._side, room.set):
+            room.silence()
+            if self._inbox.has_room(self._side, room.ring):
                 return
-            room.wait()
+            room.wait(_LOOK)
 
 
 def put_other(inbox: Inbox, side: int, item: Any, name: str) -> bool:

@@ -1,12 +1,12 @@
 """Run: the results of a join that two iterables drive. Threads read them, the caller's thread joins."""
 
-import threading
 from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
+from slidejoin.drive.bell import Bell
 from slidejoin.drive.inbox import Inbox
 from slidejoin.drive.options import STOP_POLL, Options
 from slidejoin.drive.readers import Reader
@@ -81,12 +81,12 @@ class _Stop:
     def __init__(self, asked: Callable[[], bool] | None) -> None:
         self._asked = asked
         self._is_set = False
-        self.wake = threading.Event()
+        self.bell = Bell()
         self.is_polled = asked is not None
 
     def set(self) -> None:
         self._is_set = True
-        self.wake.set()
+        self.bell.ring()
 
     def __bool__(self) -> bool:
         return self._is_set or (self._asked is not None and self._asked())
@@ -94,22 +94,20 @@ class _Stop:
 
 def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
     options = session.options
-    wake = stopping.wake
-    inbox = Inbox(options.max_rows, options.max_delay, session.clock, wake.set)
+    bell = stopping.bell
+    inbox = Inbox(options.max_rows, options.max_delay, session.clock, bell.ring)
     readers = [
         Reader(inbox, side, options.sources[side], session.start_offsets[side], session.names[side])
         for side in session.open_sides
     ]
-    started: list[Reader] = []
     is_whole = True  # whether the session is between two micro-batches, and what it gave was handled
     session.begin()
     try:
         for reader in readers:
             reader.start()
-            started.append(reader)
         while session.open_sides and not stopping:
             session.save_if_due()
-            wake.clear()
+            bell.silence()
             inbox.expect()
             due = inbox.due_at()
             if due is not None and due <= session.clock():
@@ -118,7 +116,7 @@ def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
                 is_whole = True
                 inbox.make_room(session.joined_rows)
             else:
-                wake.wait(seconds_until(due, session, stopping.is_polled))
+                bell.wait(seconds_until(due, session, stopping.is_polled))
             is_whole = False
             yield from session.passed()
             is_whole = True
@@ -140,10 +138,13 @@ def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
             session.save()
         raise
     finally:
-        inbox.close()
-        for reader in started:
-            reader.finish()
-        session.end()
+        try:
+            inbox.close()
+            for reader in readers:
+                reader.finish()
+        finally:  # also if an interrupt comes here
+            inbox.is_closed = True
+            session.end()
 
 
 def seconds_until(due: int | None, session: Session, is_polled: bool) -> float | None:

@@ -85,9 +85,8 @@ async def _results(session: Session, stopping: _Stop) -> AsyncIterator[pa.Table]
     session.begin()
     try:
         for side in session.open_sides:
-            reader = _reader(inbox, side, session)
-            reader.start()
-            started.append(reader)
+            started.append(_reader(inbox, side, session))
+            started[-1].start()
         while session.open_sides and not stopping:
             session.save_if_due()
             wake.clear()
@@ -115,13 +114,15 @@ async def _results(session: Session, stopping: _Stop) -> AsyncIterator[pa.Table]
         session.save()
         raise failed.error from failed.error.__cause__
     finally:
-        inbox.close()
-        for reader in started:
-            if isinstance(reader, TaskReader):
-                await reader.finish()
-            else:
-                await asyncio.to_thread(reader.finish)
-        session.end()
+        try:
+            inbox.close()
+            for reader in started:
+                if isinstance(reader, TaskReader):
+                    await reader.finish()
+                else:
+                    await asyncio.to_thread(reader.finish)
+        finally:
+            session.end()
 
 
 def _reader(inbox: Inbox, side: int, session: Session) -> Reader | TaskReader:

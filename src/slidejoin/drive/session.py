@@ -78,6 +78,7 @@ class Session:
         if by_time is not None:
             self._merge = by_time
         self._progress = [Progress(name) for name in self.names]
+        self._pushing: tuple[list[int], int] | None = None  # rows joined after a push, rows seen before it
         self._unreleased: list[int] = []  # sides that ended before the join had an engine
         self._idle: set[int] = set()
         self._last_read = [self.clock()] * 2
@@ -111,6 +112,7 @@ class Session:
     def end(self) -> None:
         """Let other runs begin."""
         self._join._is_driven = False
+        self._settle()
 
     # --- how far it is ---
 
@@ -192,7 +194,7 @@ class Session:
             else:
                 yield from self._joined(step)
         for progress in self._progress:
-            progress.joined(0)  # offsets of empty batches
+            progress.joined(progress.joined_rows)  # offsets of empty batches
 
     def _joined(self, arrivals: Arrivals) -> Iterator[pa.Table]:
         if not arrivals.tables:
@@ -202,19 +204,23 @@ class Session:
             sides = arrivals.sides if isinstance(arrivals.sides, int) else arrivals.sides[:0]
             yield from self._handed(self._join._arrive(sides, empty))
         yield from self._release()
-        before = self._join._live.seen
-        try:
-            results = self._join._arrive(arrivals.sides, arrivals.tables)
-        except BaseException:
-            if self._join._told(lambda: self._join._live.seen) != before:  # completes an interrupted call
-                self._advance(arrivals)
-            raise
-        self._advance(arrivals)
+        joined = [
+            progress.joined_rows + rows
+            for progress, rows in zip(self._progress, arrivals.counts, strict=False)
+        ]
+        self._pushing = (joined, self._join._live.seen)
+        results = self._join._arrive(arrivals.sides, arrivals.tables)
+        self._settle()
         yield from self._handed(results)
 
-    def _advance(self, arrivals: Arrivals) -> None:
-        for progress, rows in zip(self._progress, arrivals.counts, strict=False):
-            progress.joined(rows)
+    def _settle(self) -> None:
+        """Count the rows of the last push if it has happened; an interrupt may have come before that."""
+        if self._pushing is not None:
+            joined, seen_before = self._pushing
+            if self._join._told(lambda: self._join._live.seen, open_only=False) != seen_before:
+                for progress, rows in zip(self._progress, joined, strict=True):
+                    progress.joined(rows)
+            self._pushing = None
 
     def _release(self) -> Iterator[pa.Table]:
         """Let sides that have ended no longer hold the watermark back."""
