@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 import slidejoin as sj
 
 ON = sj.equal("symbol") & sj.band("price", within=0.05)
-WINDOW = sj.interval(before=2000, after=2000, time="ts", lateness=1000)  # milliseconds
+BEFORE = AFTER = 2000  # milliseconds
 
 
 def topic(broker: str, name: str, until_end: bool = False) -> Callable[[Any], Iterator[sj.Batch | None]]:
@@ -76,9 +76,9 @@ def topic(broker: str, name: str, until_end: bool = False) -> Callable[[Any], It
     return rows
 
 
-def join_topics(broker: str, output: Path, state: Path, until_end: bool = False) -> int:
-    """Write matches to a file until the process is stopped; return how many it has."""
-    join = sj.WindowJoin(ON, WINDOW)
+def join_topics(broker: str, output: Path, state: Path, until_end: bool = False, lateness: int = 1000) -> str:
+    """Write matches to a file until the process is stopped; say how many it has."""
+    join = sj.WindowJoin(ON, sj.interval(BEFORE, AFTER, time="ts", lateness=lateness))
     run = join.run(
         left=topic(broker, "trades", until_end),
         right=topic(broker, "quotes", until_end),
@@ -95,7 +95,8 @@ def join_topics(broker: str, output: Path, state: Path, until_end: bool = False)
             file.writelines(json.dumps(match) + "\n" for match in table.to_pylist())
             file.flush()
             os.fsync(file.fileno())  # before the next snapshot counts these matches
-    return run.result_rows
+    late = join.stats["late_left"] + join.stats["late_right"]
+    return f"{run.result_rows:,} matches, {late:,} rows were late"
 
 
 def cut(file: Path, lines: int) -> None:
@@ -125,7 +126,7 @@ def demonstrate() -> None:
         output, state = Path(folder, "matches.jsonl"), Path(folder, "join.state")
         for first in (0, 1000):
             produce(producer, first, 1000)
-            print(f"{join_topics(broker, output, state, until_end=True):,} matches so far")
+            print(join_topics(broker, output, state, until_end=True))
         lines = output.read_text(encoding="utf-8").splitlines()
         print(f"{len(set(lines)):,} different ones in the file, the first:")
         print(lines[0])
@@ -138,11 +139,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("matches.jsonl"))
     parser.add_argument("--state", type=Path, default=Path("join.state"), help="the file of the snapshots")
     parser.add_argument("--until-end", action="store_true", help="stop at the present end of the topics")
+    parser.add_argument(
+        "--lateness", type=int, default=1000, help="how far rows may be behind, in milliseconds"
+    )
     given = parser.parse_args()
     if given.broker is None:
         demonstrate()
     else:
-        print(f"{join_topics(given.broker, given.output, given.state, given.until_end):,} matches")
+        print(join_topics(given.broker, given.output, given.state, given.until_end, given.lateness))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
-from slidejoin.bound_join import BoundJoin, Part, Parts, Sides
+from slidejoin.bound_join import BOTH, BoundJoin, Part, Parts, Sides
 from slidejoin.capacity import require_capacity
 from slidejoin.column_store import empty_table, nulls
 from slidejoin.columns import Layout, alone, layout, sides_of
@@ -153,6 +153,13 @@ class LiveJoin:
         """Let a side no longer hold the watermark back."""
         engine = self._running()
         self._run(_call_of(engine), engine.native.idle, side)
+
+    def wake(self) -> None:
+        """Let sides that were idle hold the watermark back again, where it stands now."""
+        engine = self._running()
+        watermark = engine.native.stats()["watermark"]
+        if watermark is not None:
+            self._run(_call_of(engine), engine.native.advance, watermark, BOTH)
 
     def finish(self) -> None:
         """The rows that still wait for a partner become owed. Nothing comes any more."""

@@ -701,6 +701,9 @@ class WindowJoin(DrivenJoin):
     def _rest(self, side: int) -> pa.Table:
         return self._returned(self._live.collected, self._live.idle, side)
 
+    def _wake(self) -> pa.Table:
+        return self._returned(self._live.collected, self._live.wake)
+
     # --- sources: what their handles call ---
 
     def _source(self, side: str, name: str, time: str | None) -> Source:

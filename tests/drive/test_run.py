@@ -524,3 +524,35 @@ def test_stop_joins_rows_that_are_not_due_yet():
     run.stop()
     reader.join()
     assert run.offsets == {"left": 3, "right": 0}
+
+
+@pytest.mark.parametrize("schemas", [None, (table(LEFT).schema,) * 2])
+def test_sources_that_ended_and_have_grown_hold_the_watermark_back_again(schemas, tmp_path):
+    """One of them is read far ahead of the other; no row of the other may be late."""
+    window = sj.interval(2, 2, time="ts", lateness=0)
+    restored = tmp_path / "state"
+    ends = [(0, 0), (20, 20), (20, 20), (50, 40)] if schemas else [(20, 20), (50, 40)]
+    for resume in (False, True):
+        join = sj.WindowJoin(ON, window, schemas=schemas)
+        found, start = [], (0, 0)
+        for upto in ends:
+            is_left_read = threading.Event()
+
+            def left(offset, upto=upto, start=start, is_left_read=is_left_read):
+                yield LEFT[offset or start[0] : upto[0]]
+                is_left_read.set()
+
+            def right(offset, upto=upto, start=start, is_left_read=is_left_read):
+                is_left_read.wait(10)
+                time.sleep(0.01)
+                yield RIGHT[offset or start[1] : upto[1]]
+
+            if resume:
+                join = sj.WindowJoin(ON, window, schemas=schemas)
+            options = {"snapshot": restored, "resume": True} if resume else {}
+            sources = {"left": left, "right": right}
+            found += collected(join.run(**sources, max_delay="0ms", finish=False, **options))
+            start = (0, 0) if resume else upto
+        assert (join.stats["late_left"], join.stats["late_right"]) == (0, 0)
+        known = sj.WindowJoin(ON, sj.interval(2, 2, time="ts"))
+        assert len(found) == len(pushed(known, merged(LEFT, RIGHT)))

@@ -103,6 +103,7 @@ def _results(session: Session, stopping: _Stop) -> Generator[pa.Table]:
     is_whole = True  # whether the session is between two micro-batches, and what it gave was handled
     session.begin()
     try:
+        yield from session.woken()
         for reader in readers:
             reader.start()
         while session.open_sides and not stopping:

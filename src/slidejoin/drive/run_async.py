@@ -84,6 +84,8 @@ async def _results(session: Session, stopping: _Stop) -> AsyncIterator[pa.Table]
     started: list[Reader | TaskReader] = []
     session.begin()
     try:
+        for table in session.woken():
+            yield table
         for side in session.open_sides:
             started.append(_reader(inbox, side, session))
             started[-1].start()

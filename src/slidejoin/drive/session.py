@@ -37,6 +37,10 @@ class DrivenJoin(SavedJoin):
         """Let a side that is silent or has ended no longer hold the watermark back."""
 
     @abstractmethod
+    def _wake(self) -> pa.Table:
+        """Let sides that were silent or had ended hold the watermark back again."""
+
+    @abstractmethod
     def finish(self) -> pa.Table:
         """End the input."""
 
@@ -79,6 +83,7 @@ class Session:
             self._merge = by_time
         self._progress = [Progress(name) for name in self.names]
         self._pushing: tuple[list[int], int] | None = None  # rows joined after a push, rows seen before it
+        self._has_lateness = join.spec.window.lateness is not None
         self._unreleased: list[int] = []  # sides that ended before the join had an engine
         self._idle: set[int] = set()
         self._last_read = [self.clock()] * 2
@@ -108,6 +113,11 @@ class Session:
         if self._join._is_driven:
             raise UsageError("another run of this join is under way; close it first")
         self._join._is_driven = True
+
+    def woken(self) -> Iterator[pa.Table]:
+        """Wait for sources that had ended in an earlier run, and may have grown."""
+        if self._join._live.engine is not None and len(self._progress) > 1 and self._has_lateness:
+            yield from self._handed(iter([self._join._wake()]))
 
     def end(self) -> None:
         """Let other runs begin."""
@@ -203,7 +213,7 @@ class Session:
             empty = {side: table.slice(0, 0) for side, table in arrivals.tables.items()}
             sides = arrivals.sides if isinstance(arrivals.sides, int) else arrivals.sides[:0]
             yield from self._handed(self._join._arrive(sides, empty))
-        yield from self._release()
+        yield from self._release(anyway=any(arrivals.counts))
         joined = [
             progress.joined_rows + rows
             for progress, rows in zip(self._progress, arrivals.counts, strict=False)
@@ -222,11 +232,11 @@ class Session:
                     progress.joined(rows)
             self._pushing = None
 
-    def _release(self) -> Iterator[pa.Table]:
-        """Let sides that have ended no longer hold the watermark back."""
-        if self._join.spec.window.lateness is None:
+    def _release(self, anyway: bool = False) -> Iterator[pa.Table]:
+        """Let sides that have ended no longer hold the watermark back, once there are rows."""
+        if not self._has_lateness:
             self._unreleased.clear()
-        elif self._join._live.engine is not None:
+        elif self._unreleased and self._join._live.engine is not None and (anyway or self._join._live.seen):
             while self._unreleased:
                 side = self._unreleased.pop()
                 yield from self._handed(iter([self._join._rest(side)]))
