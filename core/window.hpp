@@ -366,7 +366,8 @@ class Window {
 
     // Event windows: drops the tuple that came first of those that may match.
     void drop_oldest(Stream& s, Side side) {
-        tell(s, side, s.first);  // forget_dead() has left a living one in front
+        drop_dead(s, side);  // null tuples, where the watermark is not known: now a living one is in front
+        tell(s, side, s.first);
         ++s.gone;
         ++s.dropped;
         s.times.drop(1);

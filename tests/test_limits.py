@@ -368,3 +368,107 @@ def test_unmatched_rows_wait_for_the_columns_of_the_other_side():
         {"k": 1, "b": None, "k_right": None},
         {"k": 3, "b": 9, "k_right": 3},
     ]
+
+
+@pytest.mark.parametrize("lateness", [0, None])
+@pytest.mark.parametrize("size", [1, 4])
+def test_null_rows_are_not_dropped_in_the_place_of_others(lateness, size):
+    """Before the watermark is known, null rows stay in front of the window."""
+    window = sj.interval(10, 10, time="ts", lateness=lateness)
+    join = sj.WindowJoin(sj.equal("k"), window, schemas=(SCHEMA, SCHEMA), max_rows=1, when_full="drop_oldest")
+    rows = {"k": pa.array([None, 1, 2, None], pa.int64()), "ts": [1, 2, 3, 3], "n": [0, 1, 2, 3]}
+    for at in range(0, 4, size):
+        join.push(left={name: column[at : at + size] for name, column in rows.items()})
+    assert (join.stats["stored_left"], join.stats["dropped_left"]) == (1, 1)
+    assert join.push(right={"k": [1, 2], "ts": [3, 3], "n": [0, 1]}).column("k").to_pylist() == [2]
+    join.advance(to=100)
+    assert stored(join) == (0, 0)
+    join.push(left={"k": [7], "ts": [100], "n": [9]}, store=False)
+    join.check()
+
+
+def test_a_batch_may_be_changed_while_its_chunks_are_read():
+    join = hot(500)
+    keys, numbers = np.full(1000, 7), np.arange(1000)
+    chunks = join.push_iter(right={"k": keys, "n": numbers}, chunk_rows=1000)
+    found = [next(chunks)]
+    keys[:], numbers[:] = 8, -1
+    found += chunks
+    assert sum(chunk.num_rows for chunk in found) == 500_000
+    assert sj.concat(found).column("n_right").to_pylist() == [n for n in range(1000) for _ in range(500)]
+
+
+def test_an_interrupt_between_chunks_loses_nothing(monkeypatch):
+    join = hot(500)
+    chunks = join.push_iter(right={"k": [7] * 4, "n": [0] * 4}, chunk_rows=100)
+    cut, calls = chunks.cut, []
+
+    def interrupted(table):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return cut(table)
+
+    monkeypatch.setattr(chunks, "cut", interrupted)
+    found, interrupts = 0, 0
+    while True:
+        try:
+            found += next(chunks).num_rows
+        except KeyboardInterrupt:
+            interrupts += 1
+        except StopIteration:
+            break
+    assert (found, interrupts) == (2000, 1)
+
+
+def test_closing_a_join_ends_its_iterator_with_an_error():
+    join = hot()
+    chunks = join.push_iter(right={"k": [7] * 4, "n": [0] * 4}, chunk_rows=100)
+    next(chunks)
+    join.close()
+    with pytest.raises(UsageError, match="the join was closed"):
+        next(chunks)
+
+
+def test_a_row_out_of_order_is_named_also_with_limits():
+    join = sj.WindowJoin(sj.equal("k"), sj.within(10, time="ts"), max_rows=2)
+    with pytest.raises(sj.OrderError, match="row 1: 'ts' is 50, earlier than 60"):
+        join.push(left={"k": [1, 1, 1], "ts": [60, 50, 70]})
+
+
+def test_rows_that_wait_in_sources_count_and_are_released():
+    join = sj.WindowJoin(sj.equal("k"), sj.within(10, time="ts"), max_memory="3MB")
+    slow, quick = join.source("left", "slow"), join.source("right", "quick")
+    pushed, refused = 0, False
+    while not refused:
+        try:
+            quick.push({"k": np.full(1000, pushed), "ts": np.full(1000, pushed)})
+            pushed += 1
+        except CapacityError:
+            refused = True
+    assert 20 < pushed < 200
+    slow.push({"k": [0], "ts": [10**6]})
+    slow.finish()
+    join.finish()
+    assert join.stats["rows_right"] == 1000 * pushed
+
+
+def test_an_interrupted_push_is_a_sign_of_life(monkeypatch):
+    window = sj.interval(5, 5, time="ts", lateness=0, idle_after="10s")
+    join = sj.WindowJoin(sj.equal("k"), window)
+    now = [0]
+    join._clock = lambda: now[0]
+    join.push(left={"k": [1], "ts": [1]})
+    join.push(right={"k": [1], "ts": [2]})
+    now[0] = 9 * 10**9
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(join._live.meter), "record", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            join.push(right={"k": [1], "ts": [2]})
+    now[0] = 11 * 10**9
+    join.push(left={"k": [1], "ts": [50]})
+    assert join.stats["watermark"] == 2

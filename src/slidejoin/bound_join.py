@@ -115,15 +115,28 @@ class BoundJoin:
         try:
             self.native.push_rows(sides, *columns, store, limit)
         except OrderError as error:
-            row, *times = error.refused
-            assert self.bound.time is not None
-            side = sides if isinstance(sides, int) else sides[row]
-            name = (self.bound.time.left, self.bound.time.right)[side]
-            came, last = (self.bound.time.to_value(value) for value in times)
-            raise OrderError(
-                f"row {row}: {name!r} is {came}, earlier than {last} before it; rows of both sides "
-                "must arrive in the order of time, or use interval() for any order"
-            ) from None
+            raise self._named(error, sides) from None
+
+    def rehearse(
+        self, sides: Sides, columns: Columns, store: bool, exact: bool, enough: int | None
+    ) -> tuple[int, int, int, int]:
+        """What a batch would do: the most rows of each side, the most matches of a row, and its number."""
+        try:
+            return self.native.rehearse(sides, *columns, store, exact, enough)
+        except OrderError as error:
+            raise self._named(error, sides) from None
+
+    def _named(self, error: OrderError, sides: Sides) -> OrderError:
+        """An error of the core with the name and the values of the user's column."""
+        row, *times = error.refused
+        assert self.bound.time is not None
+        side = sides if isinstance(sides, int) else sides[row]
+        name = (self.bound.time.left, self.bound.time.right)[side]
+        came, last = (self.bound.time.to_value(value) for value in times)
+        return OrderError(
+            f"row {row}: {name!r} is {came}, earlier than {last} before it; rows of both sides "
+            "must arrive in the order of time, or use interval() for any order"
+        )
 
     def advance(self, to: Any, side: int) -> None:
         """Move the progress of a side, or of ``BOTH``, to a point in time."""

@@ -6,6 +6,8 @@ and changes nothing.
 
 from typing import NoReturn
 
+import pyarrow as pa
+
 from slidejoin.bound_join import BoundJoin
 from slidejoin.errors import CapacityError
 from slidejoin.keys.extract import SIDES
@@ -16,28 +18,34 @@ from slidejoin.progress import Remainder
 WORKING, INDEXED = 200, 50
 
 
-def require_capacity(limits: Limits, engine: BoundJoin, rows: Remainder, memory: int, growth: int) -> None:
+def require_capacity(limits: Limits, engine: BoundJoin, rows: Remainder, memory: int | None) -> None:
     """Raise a CapacityError if a batch passes a limit.
 
     Parameters
     ----------
-    memory, growth : int
-        Bytes that the join uses now, and those that its columns allocate to take the batch.
+    memory : int, optional
+        Bytes that the join uses now, and those that its columns allocate to take the batch; None if the
+        memory of the rows was checked before.
     """
-    if limits.max_memory is not None:
-        reserve = growth + engine.native.stats()["memory_bytes"] // 2  # arrays of the index grow, too
-        _require_memory(limits.max_memory, rows, memory, reserve)
+    if limits.max_memory is not None and memory is not None:
+        grown = memory + engine.native.stats()["memory_bytes"] // 2  # arrays of the index grow, too
+        for table in rows.tables.values():
+            require_memory(limits.max_memory, table, grown)
     if limits.refused_rows is not None or limits.max_fanout is not None:
         _require_rows(limits, engine, rows)
 
 
-def _require_memory(most: int, rows: Remainder, memory: int, reserve: int) -> None:
-    arriving = sum(table.nbytes for table in rows.tables.values()) + (WORKING + INDEXED) * rows.size
-    if memory + reserve + arriving > most:
+def require_memory(most: int, table: pa.Table, memory: int) -> None:
+    """Raise a CapacityError if rows that arrive may need more than is left of a limit.
+
+    ``memory`` are the bytes in use, and those that are kept free for arrays to grow.
+    """
+    arriving = table.nbytes + (WORKING + INDEXED) * table.num_rows
+    if memory + arriving > most:
         raise CapacityError(
-            f"max_memory={most:,} bytes would be passed: the join uses {memory:,}, {reserve:,} are kept free "
-            f"for growth, and the {rows.size:,} rows of this batch may need {arriving:,}; push smaller "
-            "batches, narrow the window, give columns=, or let rows go to disk with spill="
+            f"max_memory={most:,} bytes would be passed: {memory:,} are in use or kept free for growth, "
+            f"and the {table.num_rows:,} rows of this batch may need {arriving:,}; push smaller batches, "
+            "narrow the window, give columns=, or let rows go to disk with spill="
         )
 
 
@@ -54,13 +62,14 @@ def _require_rows(limits: Limits, engine: BoundJoin, rows: Remainder) -> None:
     if fanout is not None and (met[0] if spec.self_join else max(met)) <= fanout:
         fanout = None
     enough = None if fanout is None else fanout + 1
+    batch = (rows.sides, rows.columns, rows.store)
     if fanout is not None and not in_doubt and spec.window.uses_time:  # an estimate may be enough
-        found, _ = _rehearsed(engine, rows, False, enough)[2:]
+        found, _ = engine.rehearse(*batch, False, enough)[2:]
         if found <= fanout:
             return
     if not in_doubt and fanout is None:
         return
-    *peak, found, row = _rehearsed(engine, rows, True, enough)
+    *peak, found, row = engine.rehearse(*batch, True, enough)
     for i, side in enumerate(SIDES):
         if most is not None and peak[i] > most[i]:
             _refuse_rows(most[i], side, held[i], arriving[i])
@@ -76,9 +85,3 @@ def _refuse_rows(most: int, side: str, held: int, arriving: int) -> NoReturn:
         f"max_rows={most:,} of the {side} side would be passed: {held:,} rows are held and {arriving:,} "
         "arrive; push smaller batches, narrow the window, or drop old rows with when_full='drop_oldest'"
     )
-
-
-def _rehearsed(
-    engine: BoundJoin, rows: Remainder, exact: bool, enough: int | None
-) -> tuple[int, int, int, int]:
-    return engine.native.rehearse(rows.sides, *rows.columns, rows.store, exact, enough)

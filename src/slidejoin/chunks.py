@@ -1,6 +1,5 @@
 """Chunks: the results of one push, handed over in tables of bounded size."""
 
-from collections import deque
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -25,7 +24,8 @@ class Chunks:
     def __init__(self, join: Chunked, rows: int) -> None:
         self._join = join
         self.rows = rows  # of a chunk, at most
-        self.ready: deque[pa.Table] = deque()
+        self.ready: tuple[pa.Table, ...] = ()  # that were not handed over, from place `at` on
+        self.at = 0
         self.ended = ""  # why there are no more chunks
 
     def __iter__(self) -> Self:
@@ -46,7 +46,15 @@ class Chunks:
     ) -> None:
         self.close()
 
-    def add(self, table: pa.Table) -> None:
-        """Take over results, in pieces of the size of a chunk."""
-        for start in range(0, table.num_rows, self.rows):
-            self.ready.append(table.slice(start, self.rows))
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next chunk was made."""
+        return self.at < len(self.ready)
+
+    def cut(self, table: pa.Table) -> tuple[pa.Table, ...]:
+        """Results in pieces of the size of a chunk."""
+        return tuple(table.slice(start, self.rows) for start in range(0, table.num_rows, self.rows))
+
+    def drop(self) -> None:
+        """Forget the chunks that were made."""
+        self.ready, self.at = (), 0

@@ -44,6 +44,7 @@ class LiveJoin:
         self.trim: Trim | None = None  # of a step whose rows were not trimmed yet
         self.owed: Owed = ()
         self.remainder: Remainder | None = None  # of a push that is not complete
+        self.sourced = False  # whether rows come from physical streams
         self.waiting = Waiting()
         self.log = JoinLog(spec)
         self.meter = Meter()
@@ -130,11 +131,18 @@ class LiveJoin:
         self.owed = ()
         self.drain()
 
+    def keep_remainder(self) -> None:
+        """Copy what is left of a push: it reads the caller's memory no longer."""
+        if self.remainder is not None and self.remainder.size:
+            self.remainder = self.remainder.copy()
+
     def _require_capacity(self, engine: BoundJoin, rows: Remainder, parts: Parts) -> None:
         limits = self.spec.limits
         if limits:
             growth = sum(part.store.growth(part.batch) for part in parts.values())
-            require_capacity(limits, engine, rows, self.stats()["memory_bytes"], growth)
+            # Rows of sources were in memory before, and were checked when they came.
+            memory = None if self.sourced else self.stats()["memory_bytes"] + growth
+            require_capacity(limits, engine, rows, memory)
 
     def _push(self, engine: BoundJoin, rows: Remainder, parts: Parts, limit: int) -> None:
         step = Step(engine, engine.native.calls, parts, rows)

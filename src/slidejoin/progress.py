@@ -51,6 +51,18 @@ class Remainder(NamedTuple):
         """The rows behind so many of them; None if nothing is left to do."""
         return self._part(slice(count, None), listing) if listing or count < self.size else None
 
+    def copy(self) -> "Remainder":
+        """The same rows in memory of their own."""
+        keys, times, missing = self.columns
+        columns = (
+            [(values.copy(), None if nulls is None else nulls.copy()) for values, nulls in keys],
+            None if times is None else times.copy(),
+            None if missing is None else missing.copy(),
+        )
+        sides = self.sides if isinstance(self.sides, int) else self.sides.copy()
+        tables = {i: table.take(np.arange(table.num_rows)) for i, table in self.tables.items()}
+        return self._replace(sides=sides, tables=tables, columns=columns)
+
     def _part(self, rows: slice, listing: bool) -> "Remainder":
         keys, times, missing = self.columns
         columns = (

@@ -168,6 +168,7 @@ class SavedJoin:
         join = cls.__new__(cls)
         join._start(read.live)
         join._sources, join._snapshots, join.note = read.sources, read.writer, read.note
+        join._live.sourced = read.sources is not None
         return join
 
     # --- one call ---
@@ -235,9 +236,9 @@ class SavedJoin:
     def _end_reader(self, why: str) -> None:
         """Join what is left of a push in chunks, and drop its results."""
         reader = self._reader() if self._reader is not None else None
-        if reader is not None and (self._live.remainder is not None or self._live.owed or reader.ready):
+        if reader is not None and (self._live.remainder is not None or self._live.owed or reader.is_ready):
             reader.ended = why
-            reader.ready.clear()
+            reader.drop()
         self._live.abandon()
         self._reader = None
 

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.bound_join import BOTH, Sides
+from slidejoin.capacity import require_memory
 from slidejoin.chunks import Chunks
 from slidejoin.drive import AsyncRun, Run
 from slidejoin.drive.options import MAX_DELAY, MAX_ROWS, Stop, run_options
 from slidejoin.drive.session import DrivenJoin
-from slidejoin.errors import SpecError, UsageError
+from slidejoin.errors import Error, SpecError, UsageError
 from slidejoin.explain import Explanation, explain
 from slidejoin.join_type import How
 from slidejoin.keys.extract import SIDES
@@ -529,32 +530,36 @@ class WindowJoin(DrivenJoin):
     def _begin_chunks(self, chunks: Chunks, rows: tuple[Any, Any, Any, Any], side: str, store: bool) -> None:
         self._push(*rows, side, store, limit=chunks.rows)
         self._reader = weakref.ref(chunks)
+        self._live.keep_remainder()  # batches may be changed or freed after this call
 
     def _next_chunk(self, chunks: Chunks) -> pa.Table:
-        if chunks.ready:
-            return chunks.ready.popleft()
-        return self._told(self._more_chunks, chunks, open_only=False, counts=True)
+        """The next chunk. An interrupt comes before the assignment that counts it, or after it."""
+        if not chunks.is_ready:
+            self._told(self._more_chunks, chunks, open_only=False, counts=True)
+        table = chunks.ready[chunks.at]
+        chunks.at += 1
+        return table
 
-    def _more_chunks(self, chunks: Chunks) -> pa.Table:
+    def _more_chunks(self, chunks: Chunks) -> None:
         live = self._live
         if chunks.ended:
             raise UsageError(
                 f"{chunks.ended} and dropped its results; iterate to the end before the next call"
             )
-        while not chunks.ready:
+        while not chunks.is_ready:
             if self._reader is None or self._reader() is not chunks:
                 raise StopIteration
             if live.owed or (live.waiting.held and live.layout is not None):
-                result, live.owed, live.waiting = live.collected()
-                chunks.add(result)
+                result, owed, waiting = live.collected()
+                ready = chunks.cut(result)
+                chunks.ready, chunks.at, live.owed, live.waiting = ready, 0, owed, waiting
             elif live.remainder is not None:
                 live.go_on(chunks.rows)
             else:
                 self._reader = None
-        return chunks.ready.popleft()
 
     def _end_chunks(self, chunks: Chunks) -> None:
-        chunks.ready.clear()
+        chunks.drop()
         if self._reader is not None and self._reader() is chunks:
             self._told(self._end_reader, "", open_only=False, counts=True)
 
@@ -626,8 +631,16 @@ class WindowJoin(DrivenJoin):
                     live.push(_none(sides), {i: table.slice(0, 0) for i, table in tables.items()})
             for side in silent:
                 live.idle(side)
-        begin = self._clock()
-        live.push(sides, tables, store, then, limit)
+        begin, before = self._clock(), self._last_seen.copy()
+        if idle_after is not None:
+            for i, table in tables.items():
+                if table.num_rows:
+                    self._last_seen[i] = begin
+        try:
+            live.push(sides, tables, store, then, limit)
+        except Error:
+            self._last_seen = before
+            raise
         now = self._clock()
         live.meter.record(now - begin)
         if now >= live.meter.next_sample:
@@ -636,10 +649,6 @@ class WindowJoin(DrivenJoin):
         if (now - begin >= SLOW or now >= live.log.next_look) and engine is not None:
             rows = sum(table.num_rows for table in tables.values())
             live.log.pushed(rows, now - begin, now, engine.native.index())
-        if idle_after is not None:
-            for i, table in tables.items():
-                if table.num_rows:
-                    self._last_seen[i] = now
 
     def _advance(self, to: Any, side: str | None) -> None:
         self._need_watermark("advance()")
@@ -674,6 +683,11 @@ class WindowJoin(DrivenJoin):
 
     def _close(self) -> None:
         take(self._live)  # the index that was used stays known
+        reader = self._reader() if self._reader is not None else None
+        if reader is not None and (self._live.remainder is not None or self._live.owed or reader.is_ready):
+            reader.drop()
+            reader.ended = "the join was closed, which ended this push"
+        self._reader = None
         final = self._stats()
         final["stored_left"] = final["stored_right"] = final["memory_bytes"] = final["spilled_bytes"] = 0
         live = LiveJoin(self.spec)
@@ -713,6 +727,7 @@ class WindowJoin(DrivenJoin):
             raise UsageError(f"side={side!r}; expected 'left' or 'right'")
         if self._sources is None and self._live.seen:
             raise UsageError("rows were pushed without a source; open sources before the first row")
+        self._live.sourced = True
         sources = self._sources or PhysicalStreams(self._live)
         sources.open(SIDES.index(side), name, time, self._clock())
         self._sources = sources
@@ -726,6 +741,8 @@ class WindowJoin(DrivenJoin):
         table = self._live.sides[side].check(batch)
         if not table.num_rows and self._untyped(side, table):
             return
+        if self.spec.limits.max_memory is not None:
+            require_memory(self.spec.limits.max_memory, table, self._stats()["memory_bytes"])
         after = self.spec.window.idle_after
         sources.push(side, name, table, self._join, self._clock(), after)
 

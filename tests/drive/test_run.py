@@ -556,3 +556,19 @@ def test_sources_that_ended_and_have_grown_hold_the_watermark_back_again(schemas
         assert (join.stats["late_left"], join.stats["late_right"]) == (0, 0)
         known = sj.WindowJoin(ON, sj.interval(2, 2, time="ts"))
         assert len(found) == len(pushed(known, merged(LEFT, RIGHT)))
+
+
+def test_a_run_cannot_resume_from_an_older_moment_of_its_own_join(tmp_path):
+    """The note of a snapshot is used once: a second resume of the same join would join rows twice."""
+    path = tmp_path / "state"
+    first = sj.WindowJoin(ON, 10)
+    for _ in first.run(left=lambda _: [], right=lambda _: [], snapshot=path, finish=False):
+        pass
+    join = sj.WindowJoin.restore(path) if path.exists() else sj.WindowJoin(ON, 10)
+    list(
+        join.run(
+            left=lambda _: [{"k": 1, "v": 1}], right=lambda _: [], snapshot=path, resume=True, finish=False
+        )
+    )
+    with pytest.raises(sj.UsageError, match="needs a new join"):
+        join.run(left=lambda _: [{"k": 1, "v": 1}], right=lambda _: [], snapshot=path, resume=True)

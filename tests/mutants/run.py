@@ -52,6 +52,7 @@ JOINS = {"test_run_join": "run_join", "test_tables": "table_join"}
 WHOLE_JOIN = {
     "test_engine",
     "test_plans",
+    "test_portions",
     "test_strategies",
     "test_workers",
 }  # need the driver, too; they run on the portable copy

@@ -102,6 +102,7 @@ def resumed(join: SavedJoin, path: Path | None) -> Note | None:
     """
     own = Note.from_text(join.note)
     if own is not None:
+        join.note = None  # it tells of this moment: a later run cannot go on from it
         return own
     if path is None:
         raise UsageError("resume=True without snapshot=; name the file of the snapshots")
@@ -109,13 +110,13 @@ def resumed(join: SavedJoin, path: Path | None) -> Note | None:
         raise UsageError("resume=True needs a new join, this one has rows; make a new WindowJoin")
     if not path.exists():
         return None
-    read = restored(path, None, None)
+    read = restored(path, None, join.spec.index, join._live.spill)
     _check_same(join.spec, read.live, path)
     note = Note.from_text(read.note)
     if note is None or read.sources is not None:
         raise StateError(f"{path} is not the snapshot of a run; restore it with WindowJoin.restore")
     workers = join._live.crew.workers
-    join._live, join._snapshots, join.note = read.live, read.writer, read.note
+    join._live, join._snapshots = read.live, read.writer
     join._live.crew.workers = workers
     if join._live.engine is not None:
         join._live.engine.native.set_workers(workers)

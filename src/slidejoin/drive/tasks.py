@@ -34,9 +34,9 @@ class TaskReader:
         try:
             iterator = aiter(self._source)
             await self._read_all(iterator)
-        except asyncio.CancelledError:
-            if not self._inbox.is_closed:
-                raise
+        except asyncio.CancelledError as raised:
+            if not self._inbox.is_closed:  # by the source itself
+                error = raised
         except BaseException as raised:  # handed over to the task that runs the join
             error = raised
         owners = [iterator, *([] if self._source is iterator else [self._source])]
