@@ -572,3 +572,18 @@ def test_a_run_cannot_resume_from_an_older_moment_of_its_own_join(tmp_path):
     )
     with pytest.raises(sj.UsageError, match="needs a new join"):
         join.run(left=lambda _: [{"k": 1, "v": 1}], right=lambda _: [], snapshot=path, resume=True)
+
+
+def test_a_join_goes_on_by_push_after_a_run():
+    """Sides that had ended in the run hold the watermark back again."""
+    left = [{"k": 1, "ts": n * 20} for n in range(200)]
+    right = [{"k": 1, "ts": n * 20 + 7} for n in range(200)]
+    window = sj.interval(100, 100, time="ts", lateness=50)
+    driven, pushed_only = (sj.WindowJoin(sj.equal("k"), window) for _ in range(2))
+    found = sum(t.num_rows for t in driven.run(left=left[:100], right=right[:100], finish=False))
+    wanted = pushed_only.push(left=left[:100]).num_rows + pushed_only.push(right=right[:100]).num_rows
+    for join in (driven, pushed_only):
+        more = join.push(right=right[100:]).num_rows + join.push(left=left[100:]).num_rows
+        found, wanted = (found + more, wanted) if join is driven else (found, wanted + more)
+    assert found == wanted
+    assert driven.stats["late_left"] == 0

@@ -279,6 +279,8 @@ class Session:
         """End the join, unless the caller wants it to go on."""
         if self.options.finish:
             yield from self._handed(iter([self._join.finish()]))
+        else:  # whoever pushes next finds both sides as if they went on
+            yield from self.woken()
 
     # --- snapshots ---
 
