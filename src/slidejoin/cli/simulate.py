@@ -98,8 +98,9 @@ def simulate(
 ) -> None:
     """Simulate a windowed equi-join on a cluster: delay, load and communication of its nodes.
 
-    Defaults are those of "Parallelizing Windowed Stream Joins in a Shared-Nothing Cluster". Ends with exit
-    code 2 where the cluster cannot keep up.
+    Defaults are those of "Parallelizing Windowed Stream Joins in a Shared-Nothing Cluster", slow machines
+    of 930 MHz among them: --costs bucket-tree simulates today's core. Ends with exit code 2 where the cluster
+    cannot keep up. To size a join in one process or on Spark, see slidejoin plan.
     """
     with one_line():
         if figure is not None:
