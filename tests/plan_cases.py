@@ -26,6 +26,7 @@ class FlatCosts:
     window_row: float = 0.0
     window_push: float = 0.0
     spark: SparkFigures | None = None
+    largest_window: int = 2**40
 
     @property
     def indexes(self):

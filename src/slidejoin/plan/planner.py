@@ -124,7 +124,7 @@ def plan_join(
     (True, 1)
     """
     costs = Costs.load() if costs is None else costs
-    if not isinstance(costs, Costs):
+    if not callable(getattr(costs, "arrival", None)):  # what the planner asks of them
         raise SpecError(f"costs={costs!r}; expected Costs, such as Costs.load('costs.json')")
     notes: list[str] = []
     interval = as_number("interval", interval, "seconds above 0", above=0.0)
