@@ -110,7 +110,7 @@ def routed(plan: Recipe, sides: Sequence[pa.Table]) -> list[list[pa.RecordBatch]
 def _hashes(half: Half, side: int, table: pa.Table) -> list[pa.Array]:
     """What ``Partitioning.hash_columns`` gives for whole numbers and texts, by another hash."""
     way = half.partitioning
-    names = way.bound.spec.columns(side)
+    names = way.bound.spec.reads(side)
     equal = [(key.left, key.right)[side] for key in way._equal]
     found: list[list[int | None]] = [[] for _ in range(way.hashes)]
     for row in table.select(names).to_pylist():
