@@ -1,6 +1,7 @@
 """Settings of the whole suite: Hypothesis profiles. SLIDEJOIN_TESTS=long searches longer."""
 
 import os
+import signal
 
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, settings
@@ -16,6 +17,10 @@ settings.load_profile(os.environ.get("SLIDEJOIN_TESTS") or "short")
 
 # No test depends on the costs that were measured on this machine.
 os.environ["SLIDEJOIN_CALIBRATION"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
+
+# Tests interrupt joins, and programs that they start: a shell's background jobs ignore SIGINT, and so would these.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Types that pyarrow has from 19 on; the oldest that is supported tests others in their place.
 for newer, older in (("decimal32", pa.decimal128), ("decimal64", pa.decimal128), ("json_", pa.string)):
