@@ -1,6 +1,6 @@
 # make run    the main job, with live progress and a summary that checks itself
 # make test   everything that must hold: lint, native tests under sanitizers, the Python suite
-.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect test-kafka python-test spark-test suites-test \
+.PHONY: run test test-long test-python test-floors test-spark-oldest test-spark-connect test-kafka python-test spark-test \
 	native-test package package-test pin audit mutants fuzz docs lint format stub bench peers browser setup clean
 
 PYTHON ?= python3
@@ -56,10 +56,6 @@ browser:
 
 spark-test: setup
 	$(PYTEST) $(sort $(shell find tests -path '*spark*' -name 'test_*.py'))
-
-# Both in one call, with three processes: Spark's tests wait for each other's processes, others fill the time.
-suites-test: setup
-	$(BIN)/pytest -rs -n 3 --dist worksteal
 
 # The Python and Spark suites in an environment of their own: of another Python (`make test-python
 # PYTHON=python3.13`), and with the oldest NumPy and pyarrow that are supported.

@@ -18,7 +18,7 @@ settings.load_profile(os.environ.get("SLIDEJOIN_TESTS") or "short")
 # No test depends on the costs that were measured on this machine.
 os.environ["SLIDEJOIN_CALIBRATION"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
 
-# Tests interrupt joins, and programs that they start: a shell's background jobs ignore SIGINT, and so would these.
+# Tests interrupt joins and programs that they start; a shell makes its background jobs ignore SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

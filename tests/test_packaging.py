@@ -109,6 +109,14 @@ def test_shared_vector_code_is_refused(tmp_path):
     assert audit.check_instructions(library) == {"portable"}
 
 
+def test_tools_find_the_programs_of_their_environment(tmp_path, monkeypatch):
+    here = Path(sys.executable).parent
+    (tmp_path / "where.py").write_text(f"import shutil; print(shutil.which({Path(sys.executable).name!r}))")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Path(audit.run_tool("where").strip()).parent == here
+
+
 def test_the_tag_of_a_release_is_its_version():
     tag = [sys.executable, str(ROOT / "tools/version.py"), "--tag"]
     found = requirements.PROJECT["project"]["version"]

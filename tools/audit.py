@@ -1,5 +1,6 @@
 """What must hold for an sdist and a wheel before anyone installs them."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -20,9 +21,14 @@ class AuditError(Exception):
 
 
 def run_tool(*command: object) -> str:
-    """The output of a program of this environment, or an error with it."""
+    """The output of a program of this environment, or an error with it. It finds the others there."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     done = subprocess.run(
-        [sys.executable, "-m", *map(str, command)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PATH": path},
     )
     if done.returncode:
         raise AuditError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
