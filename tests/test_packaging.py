@@ -107,6 +107,9 @@ def test_shared_vector_code_is_refused(tmp_path):
         audit.check_instructions(library)
     subprocess.run(command, check=True)
     assert audit.check_instructions(library) == {"portable"}
+    subprocess.run([*command, "-s"], check=True)
+    with pytest.raises(audit.AuditError, match="no names of functions"):
+        audit.check_instructions(library)
 
 
 def test_tools_find_the_programs_of_their_environment(tmp_path, monkeypatch):

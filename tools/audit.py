@@ -77,6 +77,9 @@ def check_instructions(library: Path) -> set[str]:
     The linker keeps one copy of a template that several levels instantiate; were it compiled for AVX, older
     machines would crash in it.
     """
+    sections = subprocess.run(["readelf", "-SW", str(library)], capture_output=True, text=True, check=True)
+    if ".symtab" not in sections.stdout:
+        raise AuditError(f"{library.name} has no names of functions: nobody can tell what is shared")
     listing = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", str(library)], capture_output=True, text=True, check=True
     ).stdout

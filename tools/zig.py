@@ -16,9 +16,8 @@ set(CMAKE_SYSTEM_PROCESSOR {architecture})
 set(CMAKE_CXX_COMPILER "{directory}/c++")
 set(CMAKE_AR "{directory}/ar")
 set(CMAKE_RANLIB "{directory}/ranlib")
-set(CMAKE_CXX_FLAGS_INIT "-ffile-prefix-map={source}=.")
-# The names of functions stay: what goes wrong can be told where.
-set(CMAKE_MODULE_LINKER_FLAGS_INIT "-Wl,--strip-debug")
+# The names of functions stay: what goes wrong can be told where. Its linker would take them for --strip-debug, too.
+set(CMAKE_CXX_FLAGS_INIT "-g0 -ffile-prefix-map={source}=.")
 # Its precompiled headers are not those that CMake writes rules for.
 set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 """
