@@ -107,7 +107,8 @@ native-test: setup
 # What a release publishes, into dist/: the sdist, and wheels with all instruction sets for two processors, built
 # twice and compared, tried in clean environments. A Python from 3.12 on makes the wheels of the stable ABI. Half an
 # hour on two cores; `make package AGAIN= TARGETS=x86_64` takes a fifth of it.
-PYTHONS ?= $(or $(shell command -v python3.11),$(PYTHON)) $(firstword $(foreach minor,12 13 14,$(shell command -v python3.$(minor))))
+PYTHON_AT = $(shell $(1) -c 'import sys; print(sys.executable)' 2>/dev/null)
+PYTHONS ?= $(or $(call PYTHON_AT,python3.11),$(PYTHON)) $(firstword $(foreach minor,12 13 14,$(call PYTHON_AT,python3.$(minor))))
 TARGETS ?= x86_64 aarch64
 AGAIN ?= --again
 RELEASE := build/release-tools

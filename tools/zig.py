@@ -16,7 +16,7 @@ set(CMAKE_SYSTEM_PROCESSOR {architecture})
 set(CMAKE_CXX_COMPILER "{directory}/c++")
 set(CMAKE_AR "{directory}/ar")
 set(CMAKE_RANLIB "{directory}/ranlib")
-# The names of functions stay: what goes wrong can be told where. (Its linker drops them for --strip-debug, too.)
+# Names of functions stay: what goes wrong can be told where. Its linker drops them for --strip-debug, too.
 set(CMAKE_CXX_FLAGS_INIT "-g0 -ffile-prefix-map={source}=.")
 # Its precompiled headers are not those that CMake writes rules for.
 set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
