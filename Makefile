@@ -105,7 +105,7 @@ native-test: setup
 	$(BIN)/ctest --test-dir build/sanitized --output-on-failure -j $(JOBS)
 
 # What a release publishes, into dist/: the sdist, and wheels with all instruction sets for two processors, built
-# twice and compared, tried in clean environments. A Python from 3.12 on makes the wheels of the stable ABI. Half an
+# twice and compared, tried in clean environments. A Python from 3.12 on makes the wheels of the stable ABI. A quarter of an
 # hour on two cores; `make package AGAIN= TARGETS=x86_64` takes a fifth of it.
 PYTHON_AT = $(shell $(1) -c 'import sys; print(sys.executable)' 2>/dev/null)
 PYTHONS ?= $(or $(call PYTHON_AT,python3.11),$(PYTHON)) $(firstword $(foreach minor,12 13 14,$(call PYTHON_AT,python3.$(minor))))
