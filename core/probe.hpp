@@ -64,8 +64,9 @@ class Band {
         const auto above = [](const End& end) { return end.kind == BoundKind::none ? kAll : end.offset; };
         const Wide<Key> from[2] = {below(lower_), -above(upper_)}, to[2] = {above(upper_), -below(lower_)};
         for (std::size_t i = 0; i < count; ++i) {
-            const auto side = static_cast<unsigned>(arriving.of(i)) & 1;
-            const Wide<Key> low = keys[i] + from[side], high = keys[i] + to[side];
+            const bool right = arriving.of(i) == Side::right;
+            const Wide<Key> low = keys[i] + (right ? from[1] : from[0]);
+            const Wide<Key> high = keys[i] + (right ? to[1] : to[0]);
             const bool empty = high < 0 || low > Wide<Key>{kMax};
             const Wide<Key> least = std::max<Wide<Key>>(low, kMin), most = std::min<Wide<Key>>(high, kMax);
             out[i] = {static_cast<Key>(empty ? kMax : least), static_cast<Key>(empty ? kMin : most)};

@@ -49,13 +49,15 @@ inline void prefetch_span(const void* address) {
     for (std::size_t at = 0; at < kBytes; at += kCacheLine) prefetch(static_cast<const char*>(address) + at);
 }
 
+#if SLIDEJOIN_LEVEL != 1
 // How many keys of a node are < key. Slots behind the last key hold the greatest key.
 template <unsigned kSlots, class Key>
-inline unsigned count_below(const Key* keys, Key key) {
+[[gnu::always_inline]] inline unsigned count_below(const Key* keys, Key key) {
     unsigned total = 0;
     for (unsigned i = 0; i < kSlots; i += kKeyLanes<Key>) total += lane_count(lanes_below(keys + i, key));
     return total;
 }
+#endif
 
 // How many of a node's first `count` keys are <= key.
 template <unsigned kSlots, class Key>
@@ -165,7 +167,7 @@ inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions
 #endif
 }
 
-#if SLIDEJOIN_LEVEL < 2
+#if SLIDEJOIN_LEVEL == 0
 // Copies the entries whose positions are visible, or moves them to the front. Returns how many there are.
 template <class Key>
 inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
@@ -181,16 +183,20 @@ inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions,
 }
 #endif
 
-// Which of the first `count` keys lie in the interval; kSlots of them, at most 64, are readable.
-template <unsigned kSlots, class Key>
-inline std::uint64_t lanes_within(const Key* keys, std::size_t count, Interval<Key> interval) {
-    static_assert(kSlots <= 64 && kSlots % kBlock == 0);
-    // Blocks behind the last key are not read; the last one is read again instead.
-    const std::size_t last = (count - (count > 0)) / kBlock * kBlock;
-    std::uint64_t lanes = 0;
-    for (std::size_t i = 0; i < kSlots; i += kBlock)
-        lanes |= std::uint64_t{lanes_inside(keys + std::min(i, last), interval)} << i;
+// Which of the first `count` keys lie in the interval; 64 of them are readable.
+template <class Key>
+[[gnu::always_inline]] inline std::uint64_t lanes_within(const Key* keys, std::size_t count,
+                                                         Interval<Key> interval) {
+    // Lines behind the last key are not read; its own one is read again instead.
+    const std::size_t last = (count - (count > 0)) & ~std::size_t{15};
+    const Key* const lines[4] = {keys, keys + std::min<std::size_t>(16, last),
+                                 keys + std::min<std::size_t>(32, last), keys + last};
+    const std::uint64_t lanes = lanes_inside_64(lines, interval);
+#if SLIDEJOIN_LEVEL > 0
+    return _bzhi_u64(lanes, static_cast<unsigned>(count));
+#else
     return count < 64 ? lanes & ((std::uint64_t{1} << count) - 1) : lanes;
+#endif
 }
 
 // Calls use(block, lanes) for the blocks of up to 64 positions, with the lanes that are chosen and visible.

@@ -48,10 +48,10 @@
 
 #if SLIDEJOIN_LEVEL == 2
 #define SLIDEJOIN_TARGET avx512
-#define SLIDEJOIN_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,bmi,bmi2,popcnt"
+#define SLIDEJOIN_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,bmi,bmi2,lzcnt,popcnt"
 #elif SLIDEJOIN_LEVEL == 1
 #define SLIDEJOIN_TARGET avx2
-#define SLIDEJOIN_FEATURES "avx2,bmi,bmi2,popcnt"
+#define SLIDEJOIN_FEATURES "avx2,bmi,bmi2,lzcnt,popcnt"
 #else
 #define SLIDEJOIN_TARGET portable
 #endif

@@ -121,6 +121,13 @@ class Window {
                     Place* places) const {
         const std::uint64_t most[2] = {spec_.left, spec_.right};
         std::uint64_t first[2] = {first_row(0, next[0]), first_row(1, next[1])};
+        if (next[0] - first[0] == most[0] && next[1] - first[1] == most[1]) {  // both are full and stay so
+            for (std::size_t i = 0; i < count; ++i) {
+                const unsigned own = sides[i] & 1, met = own ^ 1;
+                places[i] = {next[own]++, next[met] - most[met], next[met]};
+            }
+            return;
+        }
         for (std::size_t i = 0; i < count; ++i) {
             const unsigned own = sides[i] & 1, met = own ^ 1;
             places[i] = {next[own], first[met], next[met]};

@@ -37,6 +37,7 @@ class BucketDirectory {
         unsigned count() const { return block->leaves[at] & ((1u << kCountBits) - 1); }
         void set(std::uint32_t leaf, unsigned count) const { block->leaves[at] = leaf << kCountBits | count; }
         void set_count(unsigned count) const { set(leaf(), count); }
+        void count_one() const { ++block->leaves[at]; }
         bool operator==(const Slot&) const = default;
     };
 
@@ -62,12 +63,10 @@ class BucketDirectory {
     }
 
     // The two steps of find, for callers that prefetch in between.
-    Block* find_block(Key key) const {
+    [[gnu::always_inline]] Block* find_block(Key key) const {
         std::size_t at = 0;
-        for (std::size_t level = levels_.size(); level-- > 0;) {
-            at *= kFan;
-            at += count_below<kFan>(levels_[level].data() + at, key);
-        }
+        for (std::size_t level = height_; level-- > 0;)
+            at = at * kFan + count_below<kFan>(levels_[level].data() + at * kFan, key);
         return blocks_[at];
     }
     // The greatest key of the block of a key.
@@ -75,7 +74,9 @@ class BucketDirectory {
         const Block* block = find_block(key);
         return block->bounds[block->size - 1];
     }
-    static unsigned slot_in(const Block* block, Key key) { return count_below<kSlots>(block->bounds, key); }
+    [[gnu::always_inline]] static unsigned slot_in(const Block* block, Key key) {
+        return count_below<kSlots>(block->bounds, key);
+    }
 
     // Moves to the next or the previous slot; returns false at the end.
     static bool next(Slot& slot) {
@@ -105,14 +106,15 @@ class BucketDirectory {
         const std::size_t room = std::max(most, reserved_ + reserved_ / 2);
         blocks_.reserve(room);
         std::size_t used = room;
-        const std::size_t had = levels_.size();
-        for (std::size_t level = 0; level == 0 || used > kFan; ++level) {
+        const std::size_t had = height_;
+        std::size_t level = 0;
+        for (; level == 0 || used > kFan; ++level) {
             if (level) used = (used + kFan - 1) / kFan;
-            if (level == levels_.size()) levels_.emplace_back();
             levels_[level].reserve(padded(used), levels_[level].capacity());
         }
+        height_ = std::max(had, level);
         reserved_ = room;
-        if (levels_.size() > had && !blocks_.empty()) rebuild(0);
+        if (height_ > had && !blocks_.empty()) rebuild(0);
     }
 
     // Splits a leaf's range: it keeps the keys up to `bound`, a new leaf behind it takes the others. Returns
@@ -187,7 +189,7 @@ class BucketDirectory {
         require(blocks == blocks_.size() && leaves == leaves_, "directory: as many leaves as it counts");
         require(before->bounds[before->size - 1] == kGreatest,
                 "directory: the last leaf takes the greatest key");
-        for (std::size_t level = 1; level < levels_.size(); ++level)
+        for (std::size_t level = 1; level < height_; ++level)
             for (std::size_t i = 0; i < used_of(level); ++i)
                 require(levels_[level][i] == levels_[level - 1][i * kFan + kFan - 1],
                         "directory: a level tells the greatest keys of the one below");
@@ -201,6 +203,8 @@ class BucketDirectory {
 
   private:
     static constexpr std::size_t kFan = kCacheLine / sizeof(Key);
+    static constexpr std::size_t kMostLevels = 9;  // of blocks with one leaf each
+    static_assert(kMaxLeaves <= std::uint64_t{1} << 3 * kMostLevels);
 
     Block* new_block() {
         Block* block = pool_.take();
@@ -257,7 +261,7 @@ class BucketDirectory {
 
     // Updates the levels above the lowest one, from block `from` on, and pads all levels.
     void rebuild(std::size_t from) {
-        for (std::size_t level = 0; level < levels_.size(); ++level, from /= kFan) {
+        for (std::size_t level = 0; level < height_; ++level, from /= kFan) {
             Key* keys = levels_[level].data();
             const std::size_t used = used_of(level);
             for (std::size_t i = from; level && i < used; ++i)
@@ -269,8 +273,9 @@ class BucketDirectory {
     Pool<Block> pool_;
     Block* first_ = nullptr;
     std::vector<Block*> blocks_;
-    std::vector<Buffer<Key>>
-        levels_;                // last keys of blocks, and of every kFan keys of the level below; padded
+    Buffer<Key>
+        levels_[kMostLevels];   // last keys of blocks, and of every kFan keys of the level below; padded
+    std::size_t height_ = 0;    // levels
     std::size_t reserved_ = 0;  // blocks that all levels have room for
     std::size_t leaves_ = 0;
 };

@@ -13,6 +13,15 @@ struct alignas(kCacheLine) BucketLeaf {
 
     Key keys[kEntries];
     std::uint32_t positions[kEntries];
+
+    // Adds an entry to a leaf with room; its slot counts them.
+    template <class Slot>
+    void append(Key key, std::uint32_t position, Slot slot) {
+        const unsigned count = slot.count();
+        keys[count] = key;
+        positions[count] = position;
+        slot.count_one();
+    }
 };
 
 template <class Key>

@@ -32,6 +32,7 @@ class BucketStore {
 
     const Directory& directory() const { return directory_; }
     static bool is_queue(Slot slot) { return slot.count() == kQueue; }
+    Leaf& leaf(Slot slot) { return leaves_[slot.leaf()]; }
     const Leaf& leaf(Slot slot) const { return leaves_[slot.leaf()]; }
     const BucketQueue& queue(Slot slot) const { return queues_[slot.leaf()]; }
 
@@ -47,16 +48,11 @@ class BucketStore {
     // Inserts into the slot of the key.
     void place(Key key, std::uint32_t position, Slot slot) {
         if (is_queue(slot)) return queue(slot).push(position);
-        unsigned count = slot.count();
-        if (count == kEntries) {
+        if (slot.count() == kEntries) {
             slot = make_room(key, slot);
             if (is_queue(slot)) return queue(slot).push(position);
-            count = slot.count();
         }
-        Leaf& leaf = leaves_[slot.leaf()];
-        leaf.keys[count] = key;
-        leaf.positions[count] = position;
-        slot.set_count(count + 1);
+        leaf(slot).append(key, position, slot);
     }
 
     // What a worker may change on its own, while others do the same elsewhere: the leaves of some blocks. It
@@ -158,6 +154,7 @@ class BucketStore {
     // Sweeps as many leaves as the inserted entries require: all leaves once per window.
     void sweep(std::uint32_t newest, std::size_t inserted) {
         const std::uint64_t window = owe(newest, inserted);
+        if (debt_ < window) return;
         for (std::uint64_t steps = std::min(debt_ / window, kSteps * inserted); steps > 0; --steps) {
             debt_ -= window;
             sweep_one();
@@ -408,11 +405,13 @@ class BucketStore {
         if (last) merge_small(slot.block);
     }
 
-    // The sweep goes on behind this slot; behind the last one it begins its next round.
+    // The sweep continues behind this slot, which is prefetched; behind the last one it begins its next
+    // round.
     void pass(Slot slot) {
         Slot following = slot;
         const bool more = Directory::next(following);
         swept_ = more ? static_cast<Key>(slot.bound() + 1) : Key{0};
+        if (more && !is_queue(following)) prefetch_span<sizeof(Leaf)>(&leaf(following));
         if (more) return;
         expiry_.cleaned(cycle_from_);
         cycle_from_ = expiry_.first();

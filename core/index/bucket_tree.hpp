@@ -18,11 +18,12 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class BucketTree {
     using Directory = BucketDirectory<Key>;
-    using Slot = typename Directory::Slot;
     using Block = typename Directory::Block;
-    using Leaf = BucketLeaf<Key>;
 
   public:
+    using Leaf = BucketLeaf<Key>;
+    using Slot = typename Directory::Slot;
+
     explicit BucketTree(const IndexOptions& = {}) {}
 
     void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
@@ -33,7 +34,7 @@ class BucketTree {
     }
 
     // Prefetches the memory of an insert or a probe. The hint holds until leaves are split or joined.
-    Slot prefetch_insert(Key key) const {
+    Slot prefetch_insert(Key key) {
         const Slot slot = buckets_.directory().find(key);
         fetch_end(slot);
         return slot;
@@ -55,13 +56,60 @@ class BucketTree {
         scan(slot, interval, visible, matches);
     }
 
+    // The same in single steps, for callers that do them for many keys at a time (join/plain.hpp).
+    [[gnu::always_inline]] Block* find_block(Key key) const {
+        Block* const block = buckets_.directory().find_block(key);
+        prefetch_span<sizeof(Block::bounds)>(block->bounds);
+        return block;
+    }
+    [[gnu::always_inline]] static Slot find_slot(Block* block, Key key) {
+        const unsigned at = Directory::slot_in(block, key);
+        prefetch(block->leaves + at);
+        return {block, at};
+    }
+    static bool next(Slot& slot) { return Directory::next(slot); }
+    static bool is_queue(Slot slot) { return BucketStore<Key>::is_queue(slot); }
+    Slot find(Key key) const { return buckets_.directory().find(key); }
+    std::uint64_t version() const { return buckets_.version(); }  // slots hold as long as it stays
+    const Leaf& leaf(Slot slot) const { return buckets_.leaf(slot); }
+    void start(std::uint32_t position) { buckets_.start(position); }
+    void place(Key key, std::uint32_t position) { buckets_.place(key, position, find(key)); }
+    void sweep(std::uint32_t newest, std::size_t inserted) { buckets_.sweep(newest, inserted); }
+
+    // Prefetches what an insert writes. Returns the leaf, or nullptr for a queue.
+    Leaf* fetch_end(Slot slot) {
+        if (is_queue(slot)) return nullptr;
+        Leaf& leaf = buckets_.leaf(slot);
+        const unsigned end = std::min<unsigned>(slot.count(), Leaf::kEntries - 1);
+        prefetch_write(leaf.keys + end);
+        prefetch_write(leaf.positions + end);
+        return &leaf;
+    }
+
+    // Prefetches the keys that a probe compares. Returns the leaf, or nullptr for a queue.
+    const Leaf* fetch_keys(Slot slot) const {
+        if (is_queue(slot)) return nullptr;
+        const Leaf& leaf = buckets_.leaf(slot);
+        fetch_used(leaf.keys, slot.count());
+        return &leaf;
+    }
+
+    // Which of the first `count` entries of a leaf lie in the interval. Prefetches their positions.
+    [[gnu::always_inline]] static std::uint64_t choose(const Leaf& leaf, unsigned count,
+                                                       Interval<Key> interval) {
+        const std::uint64_t chosen = lanes_within(leaf.keys, count, interval);
+        prefetch(leaf.positions + std::countr_zero(chosen | std::uint64_t{1} << 63));
+        prefetch(leaf.positions + (63 - std::countl_zero(chosen | 1)));
+        return chosen;
+    }
+
     // The slots of up to kGroup inserts, which are found again if the version has changed.
     struct GroupInserts {
         Slot slots[kGroup];
         std::uint64_t version;
     };
 
-    void prefetch_inserts(const Entry<Key>* entries, std::size_t count, GroupInserts& hints) const {
+    void prefetch_inserts(const Entry<Key>* entries, std::size_t count, GroupInserts& hints) {
         hints.version = buckets_.version();
         locate(count, hints.slots, [&](std::size_t i) { return entries[i].key; });
         for (std::size_t i = 0; i < count; ++i) fetch_end(hints.slots[i]);
@@ -228,7 +276,9 @@ class BucketTree {
         std::uint64_t chosen[2 * kGroup];
         for (unsigned i = 0; i < visits.count; ++i) {
             const auto& visit = visits.visits[i];
-            chosen[i] = visit.kind == Kind::many ? 0 : choose(visit.slot, tasks[visit.task].interval);
+            chosen[i] = visit.kind == Kind::many
+                            ? 0
+                            : choose(leaf(visit.slot), visit.slot.count(), tasks[visit.task].interval);
         }
         for (unsigned i = 0; i < visits.count; ++i) {
             const auto& [slot, number, kind] = visits.visits[i];
@@ -339,19 +389,6 @@ class BucketTree {
         }
     }
 
-    void fetch_end(Slot slot) const {
-        if (buckets_.is_queue(slot)) return;
-        const Leaf& leaf = buckets_.leaf(slot);
-        const unsigned end = std::min<unsigned>(slot.count(), Leaf::kEntries - 1);
-        prefetch_write(leaf.keys + end);
-        prefetch_write(leaf.positions + end);
-        prefetch_write(slot.block->leaves + slot.at);
-    }
-
-    void fetch_keys(Slot slot) const {
-        if (!buckets_.is_queue(slot)) fetch_used(buckets_.leaf(slot).keys, slot.count());
-    }
-
     void fetch_positions(Slot slot) const {
         if (!buckets_.is_queue(slot)) fetch_used(buckets_.leaf(slot).positions, slot.count());
     }
@@ -362,15 +399,6 @@ class BucketTree {
         const unsigned last = count - (count > 0);
         for (unsigned i = 0; i < Leaf::kEntries; i += kCacheLine / sizeof(Part))
             prefetch(part + std::min(i, last));
-    }
-
-    // Which entries of a leaf lie in the interval. Prefetches their positions.
-    std::uint64_t choose(Slot slot, Interval<Key> interval) const {
-        const Leaf& leaf = buckets_.leaf(slot);
-        const std::uint64_t chosen = lanes_within<Leaf::kEntries>(leaf.keys, slot.count(), interval);
-        prefetch(leaf.positions + std::countr_zero(chosen | std::uint64_t{1} << 63));
-        prefetch(leaf.positions + (63 - std::countl_zero(chosen | 1)));
-        return chosen;
     }
 
     // Reports the matches in all leaves of an interval, from its first one on; some leaves are prefetched

@@ -6,6 +6,7 @@
 #include "../workers.hpp"
 #include "batch.hpp"
 #include "filter.hpp"
+#include "plain.hpp"
 #include "ranges.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -22,6 +23,11 @@ class IndexPair {
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
+    // Joins plain arrivals, as PlainJoin::run does; indexes that cannot join none.
+    virtual std::size_t join_plain(const PlainArrivals<Key>&, std::size_t, std::size_t, ResultWriter&,
+                                   MatchList&, Pairs&) {
+        return 0;
+    }
     // The same in two steps for several workers: all call insert_together with the same sorted groups, which
     // follow each other in the order of arrival; then each group is probed for by one of them. Once all have
     // come, one of them calls ready(), before the groups are read. Indexes that workers share in another way
@@ -63,6 +69,13 @@ class IndexPairOf : public Base {
     void join(const Group<Key>& group, MatchCount& matches) override { run(group, matches); }
     void join(const Group<Key>& group, FilteredList& matches) override { run(group, matches); }
     void join(const Group<Key>& group, MatchRanges& matches) override { run(group, matches); }
+
+    std::size_t join_plain(const PlainArrivals<Key>& arrivals, std::size_t group, std::size_t limit,
+                           ResultWriter& writer, MatchList& list, Pairs& pairs) override {
+        if constexpr (requires { typename Index::Leaf; })
+            return PlainJoin<Key, Index>(index_, writer, list).run(arrivals, group, limit, pairs);
+        return 0;
+    }
 
     void insert_together(const std::vector<Group<Key>>& groups, Workers& pool, std::size_t worker,
                          const std::function<void()>& ready) override {

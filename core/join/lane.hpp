@@ -69,6 +69,7 @@ class Lane {
     }
     FilteredList& filtered() { return filtered_; }
     ResultWriter& writer() { return writer_; }
+    MatchList& list() { return list_; }
 
     // Writes the pairs of the matches that were listed, as ResultWriter::write does.
     std::uint64_t write(FoundPositions& matches, PairRoom* out, std::uint64_t* ends = nullptr,

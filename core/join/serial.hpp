@@ -46,7 +46,7 @@ class SerialJoin final : public Engine {
         if (pairs) pairs->reserve(expected(batch.size));
         std::uint64_t found = 0;
         begin(batch);
-        join(batch, listed, found, [&](std::size_t start, std::size_t count) {
+        join(batch, listed, found, pairs, [&](std::size_t start, std::size_t count) {
             return find_any(batch, start, count, lanes_.prepare(count), pairs);
         });
         matches_ += found;
@@ -78,7 +78,7 @@ class SerialJoin final : public Engine {
             list(pairs, limit);
             return pairs.size() - before;
         };
-        some_.taken = join(batch, true, some_.found, find_some, limit / 2, fitting(limit));
+        some_.taken = join(batch, true, some_.found, &pairs, find_some, limit / 2, fitting(limit));
         matches_ += some_.found;
         if (portions_.open()) return {some_.taken, true};
         end(some_.taken, some_.found, true);
@@ -102,7 +102,7 @@ class SerialJoin final : public Engine {
         require_no_finals();
         std::uint64_t found = 0;
         begin(batch);
-        join(batch, !filter_.empty(), found, [&](std::size_t start, std::size_t count) {
+        join(batch, !filter_.empty(), found, nullptr, [&](std::size_t start, std::size_t count) {
             if (const std::size_t workers = has_locals() ? lanes_.prepare(count) : 1;
                 workers > 1 || local_join_.ahead())
                 return find_locally(batch, start, count, workers, nullptr, &result);
@@ -203,6 +203,9 @@ class SerialJoin final : public Engine {
     static constexpr std::size_t kExpected = 1 << 22;  // most pairs that room is made for in advance
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
     static constexpr std::size_t kLeastPortion = 64;         // matches
+    static constexpr std::size_t kPlain = 1024;              // plain arrivals that are joined together
+    static constexpr std::uint64_t kLeastPlain = 4096;       // matches that there must be room for
+    static constexpr std::size_t kMostWait = 1 << 14;        // arrivals until plain ones are tried again
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
     void require_no_finals() const {
@@ -256,12 +259,20 @@ class SerialJoin final : public Engine {
     // admits a group of at most `most` and finds its matches, which are listed or only counted. Returns how
     // many tuples were taken.
     template <class Find>
-    std::size_t join(const Batch& batch, bool listed, std::uint64_t& found, Find find,
+    std::size_t join(const Batch& batch, bool listed, std::uint64_t& found, Pairs* pairs, Find find,
                      std::uint64_t limit = UINT64_MAX, std::size_t most = SIZE_MAX) {
         const auto turn = lanes_.start();
         lanes_.limit(FoundPositions::kNoLimit);
+        const bool plain = pairs && is_plain(batch) && limit >= kLeastPlain;
         std::size_t start = 0;
         while (start < batch.size && found < limit) {
+            if (plain && plain_wait_ == 0) {
+                const std::size_t before = pairs->size();
+                const std::size_t joined = join_plain(batch, start, limit - found, *pairs);
+                found += pairs->size() - before;
+                start += joined;
+                if (joined) continue;
+            }
             const std::size_t count = local_join_.ahead()
                                           ? local_join_.ahead()
                                           : std::min({group_size(), batch.size - start, most});
@@ -270,10 +281,43 @@ class SerialJoin final : public Engine {
             used_ = std::max(used_, count + (listed ? matches : 0));
             window_peak_ = std::max(window_peak_, live());
             start += count;
+            plain_wait_ -= std::min(plain_wait_, count);
             if (portions_.open()) break;
             if (!local_join_.ahead()) forget();
         }
         return start;
+    }
+
+    // Whether the arrivals are plain ones (plain.hpp) of a join by one thread.
+    bool is_plain(const Batch& batch) const {
+        return admission_.plain() && batch.store && !has_locals() && !indexes_->shared() &&
+               (spec_.group <= kGroup || lanes_.wanted().load(std::memory_order_relaxed) <= 1);
+    }
+
+    // Joins plain arrivals from `start` on, some hundred at most, in groups of at most kGroup. Returns how
+    // many.
+    std::size_t join_plain(const Batch& batch, std::size_t start, std::uint64_t limit, Pairs& pairs) {
+        const std::size_t count = std::min(kPlain, batch.size - start);
+        const std::size_t at = lane_.reader.read(batch, start, count, batch.size);
+        std::size_t joined = 0;
+        if (!lane_.reader.any_null()) {
+            const std::uint8_t* const sides = batch.sides + start;
+            std::uint64_t next[2] = {window_.next(Side::left), window_.next(Side::right)};
+            lane_.buffer.start(count);
+            window_.place_rows(sides, count, next, lane_.buffer.places());
+            const PlainArrivals<Key> arrivals{sides, lane_.reader.keys() + at, lane_.reader.intervals(at),
+                                              lane_.buffer.places(), count};
+            joined = indexes_->join_plain(arrivals, std::min<std::size_t>(spec_.group, kGroup),
+                                          pairs.size() + limit, lane_.writer(), lane_.list(), pairs);
+            for (std::size_t i = joined; i < count; ++i) --next[sides[i] & 1];
+            window_.advance_rows(next);
+            window_peak_ = std::max(window_peak_, live());
+            forget();
+        }
+        if (joined) return plain_back_ = 0, joined;
+        plain_back_ = std::min(kMostWait, 2 * plain_back_ + kGroup);
+        plain_wait_ = plain_back_;
+        return 0;
     }
 
     // So many tuples were joined, and all their matches are known.
@@ -608,6 +652,8 @@ class SerialJoin final : public Engine {
         std::uint64_t found;
     } some_{};  // of a push in portions
     std::uint64_t matches_ = 0;
+    std::size_t plain_wait_ = 0;  // arrivals that are left to the general join
+    std::size_t plain_back_ = 0;  // how many they were the last time
     bool broken_ = false;
     struct {
         std::size_t arrivals;

@@ -49,16 +49,76 @@ inline unsigned lanes_up_to(const Key* keys, Key key) {
     return above ^ ((1u << kKeyLanes<Key>)-1);
 }
 
+// Finds keys outside of an interval, a vector at a time. low <= key <= high is one unsigned comparison, key -
+// low <= high - low; a sign bit that is flipped on both sides makes it a signed one.
+template <class Key>
+class Outside {
+  public:
+    explicit Outside(Interval<Key> interval)
+        : shift_(broadcast(static_cast<Key>(kSignBit<Key> - interval.low))),
+          span_(broadcast(static_cast<Key>((interval.high - interval.low) ^ kSignBit<Key>))) {}
+
+    // All ones in lanes whose key is outside.
+    __m256i vector(const Key* keys) const {
+        const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys));
+        if constexpr (sizeof(Key) == 4) return _mm256_cmpgt_epi32(_mm256_add_epi32(lanes, shift_), span_);
+        else return _mm256_cmpgt_epi64(_mm256_add_epi64(lanes, shift_), span_);
+    }
+
+    // The same for eight keys, 32 bits each.
+    __m256i eight(const Key* keys) const {
+        if constexpr (sizeof(Key) == 4) return vector(keys);
+        const __m256 even = _mm256_shuffle_ps(_mm256_castsi256_ps(vector(keys)),
+                                              _mm256_castsi256_ps(vector(keys + 4)), 0b10001000);
+        return _mm256_permute4x64_epi64(_mm256_castps_si256(even), 0b11011000);
+    }
+
+    // A bit for each of twice sixteen keys.
+    std::uint32_t bits(const Key* first, const Key* second) const {
+        const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(eight(first), eight(first + 8)),
+                                                  _mm256_packs_epi32(eight(second), eight(second + 8)));
+        return static_cast<std::uint32_t>(_mm256_movemask_epi8(
+            _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))));
+    }
+
+  private:
+    __m256i shift_;
+    __m256i span_;
+};
+
 template <class Key>
 inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
-    const __m256i low = signed_order<Key>(broadcast(interval.low));
-    const __m256i high = signed_order<Key>(broadcast(interval.high));
-    unsigned outside = 0;
-    for (unsigned lane = 0; lane < kBlock; lane += kKeyLanes<Key>) {
-        const __m256i lanes = load_keys(keys + lane);
-        outside |= (lanes_greater<Key>(low, lanes) | lanes_greater<Key>(lanes, high)) << lane;
-    }
-    return outside ^ 0xff;
+    const __m256i outside = Outside<Key>(interval).eight(keys);
+    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(outside))) ^ 0xff;
+}
+
+// Which of four times sixteen keys lie in the interval.
+template <class Key>
+[[gnu::always_inline]] inline std::uint64_t lanes_inside_64(const Key* const (&keys)[4],
+                                                            Interval<Key> interval) {
+    const Outside<Key> outside(interval);
+    return ~(std::uint64_t{outside.bits(keys[2], keys[3])} << 32 | outside.bits(keys[0], keys[1]));
+}
+
+// How many keys of a node are < key. Slots behind the last key hold the greatest key.
+template <unsigned kSlots, class Key>
+[[gnu::always_inline]] inline unsigned count_below(const Key* keys, Key key) {
+    constexpr unsigned kVectors = kSlots / kKeyLanes<Key>;
+    static_assert(kVectors == 2 || kVectors % 4 == 0);
+    const __m256i bound = signed_order<Key>(broadcast(key));
+    const auto below = [&](unsigned vector) {
+        const __m256i lanes = load_keys(keys + vector * kKeyLanes<Key>);
+        return sizeof(Key) == 4 ? _mm256_cmpgt_epi32(bound, lanes) : _mm256_cmpgt_epi64(bound, lanes);
+    };
+    const auto bits = [](__m256i lanes) {
+        return lane_count(static_cast<unsigned>(_mm256_movemask_epi8(lanes)));
+    };
+    if constexpr (kVectors == 2) return bits(_mm256_packs_epi32(below(0), below(1))) * 2 / sizeof(Key);
+    unsigned total = 0;
+    for (unsigned i = 0; i < kVectors; i += 4)
+        total += bits(_mm256_packs_epi16(_mm256_packs_epi32(below(i), below(i + 1)),
+                                         _mm256_packs_epi32(below(i + 2), below(i + 3))));
+    return total * 4 / sizeof(Key);
 }
 
 struct PackingOrder {
@@ -72,6 +132,16 @@ struct PackingOrder {
 };
 inline constexpr PackingOrder kPackingOrder;
 
+// The order that packs the chosen lanes of 32 bits.
+inline __m256i packing_order(unsigned chosen) {
+    return _mm256_cvtepu8_epi32(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kPackingOrder.lanes[chosen])));
+}
+
+// Each of four bits twice: the halves of lanes of 64 bits.
+inline constexpr std::uint8_t kTwice[16] = {0x00, 0x03, 0x0c, 0x0f, 0x30, 0x33, 0x3c, 0x3f,
+                                            0xc0, 0xc3, 0xcc, 0xcf, 0xf0, 0xf3, 0xfc, 0xff};
+
 class PositionBlock {
   public:
     PositionBlock(const std::uint32_t* positions, Visible range)
@@ -83,15 +153,40 @@ class PositionBlock {
     unsigned visible() const { return visible_; }
 
     void store(std::uint32_t* out, unsigned chosen) const {
-        const __m256i order = _mm256_cvtepu8_epi32(
-            _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kPackingOrder.lanes[chosen])));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(relative_, order));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                            _mm256_permutevar8x32_epi32(relative_, packing_order(chosen)));
     }
 
   private:
     __m256i relative_;
     unsigned visible_;
 };
+
+// Copies the entries whose positions are visible, or moves them to the front; whole blocks are read and
+// written, up to kBlock slots behind the last. Returns how many there are.
+template <class Key>
+inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
+                                Visible range, Key* out_keys, std::uint32_t* out_positions) {
+    const auto pack = [](const void* from, __m256i order, void* out) {
+        const __m256i lanes = _mm256_loadu_si256(static_cast<const __m256i*>(from));
+        _mm256_storeu_si256(static_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(lanes, order));
+    };
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; i += kBlock) {
+        const unsigned chosen =
+            PositionBlock(positions + i, range).visible() & ((1u << std::min(count - i, kBlock)) - 1);
+        if constexpr (sizeof(Key) == 4) {
+            pack(keys + i, packing_order(chosen), out_keys + kept);
+        } else {
+            const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i + 4));
+            pack(keys + i, packing_order(kTwice[chosen & 15]), out_keys + kept);
+            pack(&high, packing_order(kTwice[chosen >> 4]), out_keys + kept + lane_count(chosen & 15));
+        }
+        pack(positions + i, packing_order(chosen), out_positions + kept);
+        kept += lane_count(chosen);
+    }
+    return kept;
+}
 
 // Adds `base` to each of up to kFew positions and writes them, in order if `sorted`. kFew slots are read and
 // written, whatever the count.

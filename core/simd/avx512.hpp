@@ -59,6 +59,29 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
     }
 }
 
+// Which of four times sixteen keys lie in the interval.
+template <class Key>
+[[gnu::always_inline]] inline std::uint64_t lanes_inside_64(const Key* const (&keys)[4],
+                                                            Interval<Key> interval) {
+    const __m512i low = broadcast(interval.low);
+    const __m512i span = broadcast(static_cast<Key>(interval.high - interval.low));
+    const auto sixteen = [&](const Key* from) {
+        if constexpr (sizeof(Key) == 4) {
+            return _mm512_cmple_epu32_mask(_mm512_sub_epi32(_mm512_loadu_si512(from), low), span);
+        } else {
+            const auto half = [&](const Key* at) {
+                return _mm512_cmple_epu64_mask(_mm512_sub_epi64(_mm512_loadu_si512(at), low), span);
+            };
+            return _mm512_kunpackb(half(from + 8), half(from));
+        }
+    };
+    const __mmask64 all = _mm512_kunpackd(_mm512_kunpackw(sixteen(keys[3]), sixteen(keys[2])),
+                                          _mm512_kunpackw(sixteen(keys[1]), sixteen(keys[0])));
+    std::uint64_t lanes;
+    __asm__("kmovq %1, %0" : "=r"(lanes) : "k"(all));
+    return lanes;
+}
+
 // The same for the first `count` keys of a block.
 inline __mmask16 lane_mask(std::size_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 

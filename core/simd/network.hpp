@@ -1,7 +1,7 @@
-// Sorts the eight numbers of a vector, for AVX2 and above. About 10 ns.
+// Sorts the four or eight numbers of a vector, for AVX2 and above. 5 and 10 ns.
 #pragma once
 
-#include "../target.hpp"
+#include "../window.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -21,6 +21,83 @@ inline __m256i sort_eight(__m256i lanes) {
     lanes = exchange<0b11110000>(lanes, _mm256_setr_epi32(4, 5, 6, 7, 0, 1, 2, 3));
     lanes = exchange<0b00110000>(lanes, _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7));
     return exchange<0b01010100>(lanes, _mm256_setr_epi32(0, 2, 1, 4, 3, 6, 5, 7));
+}
+
+template <int kHigher, int kPartner>
+inline __m128i exchange(__m128i lanes) {
+    const __m128i other = _mm_shuffle_epi32(lanes, kPartner);
+    return _mm_blend_epi32(_mm_min_epu32(lanes, other), _mm_max_epu32(lanes, other), kHigher);
+}
+
+inline __m128i sort_four(__m128i lanes) {
+    lanes = exchange<0b1010, 0b10110001>(lanes);
+    lanes = exchange<0b1100, 0b01001110>(lanes);
+    return exchange<0b0100, 0b11011000>(lanes);
+}
+
+// Picks up to four positions whose bits are set: those that are visible, relative to the first visible one,
+// in the first lanes, which count; the others are the greatest number.
+[[gnu::always_inline]] inline __m128i pick_four(const std::uint32_t* positions, std::uint64_t chosen,
+                                                Visible range, unsigned& count) {
+    const auto next = [&](std::uint64_t left) {  // any position, once all are taken
+        return static_cast<int>(positions[_tzcnt_u64(left) & 63]);
+    };
+    const auto all = [](std::uint32_t number) { return _mm_set1_epi32(static_cast<int>(number)); };
+    const std::uint64_t second = _blsr_u64(chosen), third = _blsr_u64(second), fourth = _blsr_u64(third);
+    __m128i lanes = _mm_cvtsi32_si128(next(chosen));
+    lanes = _mm_insert_epi32(lanes, next(second), 1);
+    lanes = _mm_insert_epi32(lanes, next(third), 2);
+    lanes = _mm_insert_epi32(lanes, next(fourth), 3);
+    lanes = _mm_sub_epi32(lanes, all(range.first));
+    const auto signed_order = [&](__m128i numbers) { return _mm_add_epi32(numbers, all(1u << 31)); };
+    const __m128i visible = _mm_cmpgt_epi32(signed_order(all(range.count)), signed_order(lanes));
+    const __m128i there =
+        _mm_cmpgt_epi32(all(static_cast<std::uint32_t>(_mm_popcnt_u64(chosen))), _mm_setr_epi32(0, 1, 2, 3));
+    const __m128i taken = _mm_and_si128(visible, there);
+    count = static_cast<unsigned>(
+        _mm_popcnt_u32(static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(taken)))));
+    return _mm_or_si128(lanes, _mm_xor_si128(taken, all(~0u)));
+}
+
+// Writes four numbers, with `base` added.
+inline void write_four(__m128i lanes, std::uint64_t base, std::int64_t* out) {
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(out),
+        _mm256_add_epi64(_mm256_cvtepu32_epi64(lanes), _mm256_set1_epi64x(static_cast<long long>(base))));
+}
+
+// Some of 64 positions, whose bits are set.
+struct Chosen {
+    const std::uint32_t* positions;
+    std::uint64_t bits;
+};
+
+// Writes the visible ones of up to kChosen positions, with `base` added to their distance from the first
+// visible one, in ascending order. kChosen slots are written. Returns how many are visible.
+inline constexpr std::size_t kChosen = 4;
+
+[[gnu::always_inline]] inline std::size_t write_chosen(Chosen chosen, Visible range, std::uint64_t base,
+                                                       std::int64_t* out) {
+    unsigned count;
+    write_four(sort_four(pick_four(chosen.positions, chosen.bits, range, count)), base, out);
+    return count;
+}
+
+// The same of two.
+inline std::size_t write_chosen(Chosen one, Chosen other, Visible range, std::uint64_t base,
+                                std::int64_t* out) {
+    unsigned count, more;
+    const __m128i first = pick_four(one.positions, one.bits, range, count);
+    const __m128i second = pick_four(other.positions, other.bits, range, more);
+    const __m256i both = sort_eight(_mm256_set_m128i(second, first));
+    write_four(_mm256_castsi256_si128(both), base, out);
+    write_four(_mm256_extracti128_si256(both, 1), base, out + kChosen);
+    return count + more;
+}
+
+// Writes one number into kChosen slots.
+inline void fill_chosen(std::int64_t number, std::int64_t* out) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_set1_epi64x(number));
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

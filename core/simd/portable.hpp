@@ -28,6 +28,15 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
     return static_cast<Key>(*keys - interval.low) <= static_cast<Key>(interval.high - interval.low);
 }
 
+// Which of four times sixteen keys lie in the interval.
+template <class Key>
+inline std::uint64_t lanes_inside_64(const Key* const (&keys)[4], Interval<Key> interval) {
+    std::uint64_t lanes = 0;
+    for (unsigned i = 0; i < 64; ++i)
+        lanes |= std::uint64_t{lanes_inside(keys[i / 16] + i % 16, interval)} << i;
+    return lanes;
+}
+
 class PositionBlock {
   public:
     PositionBlock(const std::uint32_t* positions, Visible range)
@@ -52,6 +61,36 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
         out[at] = number;
     }
 }
+
+// Some of 64 positions, whose bits are set.
+struct Chosen {
+    const std::uint32_t* positions;
+    std::uint64_t bits;
+};
+
+// Writes the visible ones of up to kChosen positions each, with `base` added to their distance from the first
+// visible one, in ascending order. Returns how many are visible.
+inline constexpr std::size_t kChosen = 4;
+
+inline std::size_t write_chosen(Chosen one, Chosen other, Visible range, std::uint64_t base,
+                                std::int64_t* out) {
+    std::uint32_t found[2 * kChosen];
+    std::size_t count = 0;
+    for (const Chosen& chosen : {one, other})
+        for (std::uint64_t left = chosen.bits; left; left &= left - 1) {
+            const std::uint32_t position = chosen.positions[std::countr_zero(left)];
+            if (range.contains(position)) found[count++] = range.relative(position);
+        }
+    write_few(found, count, true, base, out);
+    return count;
+}
+
+inline std::size_t write_chosen(Chosen chosen, Visible range, std::uint64_t base, std::int64_t* out) {
+    return write_chosen(chosen, {}, range, base, out);
+}
+
+// Writes one number into kChosen slots.
+inline void fill_chosen(std::int64_t number, std::int64_t* out) { std::fill_n(out, kChosen, number); }
 
 // Writes one number into kFew slots.
 inline void fill_few(std::int64_t number, std::int64_t* out) { std::fill_n(out, kFew, number); }

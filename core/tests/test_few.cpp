@@ -64,7 +64,7 @@ static void check_leaf() {
             within |= std::uint64_t{1} << i;
             if (visible.contains(positions[i])) expected.push_back(visible.relative(positions[i]));
         }
-        const std::uint64_t chosen = lanes_within<kSlots>(keys, count, interval);
+        const std::uint64_t chosen = lanes_within(keys, count, interval);
         CHECK_EQUAL(chosen, within);
         std::uint32_t out[kSlots + kBlock];
         const std::size_t found = select_among(positions, chosen, visible, out);

@@ -45,7 +45,7 @@ static void check_leaf(std::vector<Key> keys, std::vector<std::uint32_t> positio
         slots.resize(64, interval.low);
         std::uint64_t lanes = 0;
         for (std::size_t i = 0; i < count; ++i) lanes |= std::uint64_t{interval.contains(keys[i])} << i;
-        CHECK_EQUAL((lanes_within<64>(slots.data(), count, interval)), lanes);
+        CHECK_EQUAL(lanes_within(slots.data(), count, interval), lanes);
     }
     std::vector<Key> kept_keys;
     std::vector<std::uint32_t> kept_positions;
