@@ -11,6 +11,7 @@ from benchmarks.measure import alternate, rates
 from benchmarks.peer import BUILD, HUGE_PAGES, INSTALL_ABSL, Peer
 from benchmarks.report import Result, Target, measured, missing
 from benchmarks.workload import Workload
+from slidejoin import isa
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ def ours(
     parameters: Mapping[str, float] | None = None,
     **options: str,
 ) -> Contender:
-    """An index of slidejoin, by default tuple by tuple."""
+    """An index of slidejoin, by default tuple by tuple, and on the level that joins get here."""
     text = ",".join(f"{name}={value}" for name, value in (parameters or {}).items())
-    return Contender(workload, tuples, {"index": index, "options": text, "group": str(group), **options})
+    given = {"index": index, "options": text, "group": str(group), "level": isa.current()} | options
+    return Contender(workload, tuples, given)
 
 
 @dataclass(frozen=True)

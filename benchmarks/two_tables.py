@@ -42,7 +42,7 @@ class Sizes:
 
 
 QUICK = Sizes(rows=20_000, rounds=1)
-TARGET = Target(">=", 8)
+TARGET = Target(">=", 4)
 SHIFT = 2**33  # makes sums of keys and bounds positive, for divisions that round to zero
 
 

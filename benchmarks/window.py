@@ -68,8 +68,8 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
     with one_core() as core:
         where = machine.describe(None)
         results = [
-            *_against_numeric(sizes, "numbers", Target(">=", 0.5), say),
-            *_against_numeric(sizes, "strings", Target(">=", 0.25), say),
+            *_against_numeric(sizes, "numbers", Target(">=", 0.85), say),
+            *_against_numeric(sizes, "strings", Target(">=", 0.6), say),
             *_profile(sizes, say),
             *_windows(sizes, say),
             *_conditions(sizes, say),

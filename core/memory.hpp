@@ -204,6 +204,8 @@ class Ring {
         size_ -= count;
     }
 
+    void drop_last(std::size_t count) { size_ -= count; }
+
     // Gives back memory that the entries do not need.
     void shrink() {
         const std::size_t needed = std::max(kLeast, std::bit_ceil(size_));

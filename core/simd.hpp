@@ -2,7 +2,7 @@
 // written once, here, except for their tails, which AVX-512 does in one masked step:
 //   count_below, count_up_to              place of a key in a sorted node
 //   select_positions, tally_positions     positions that are visible
-//   select_padded, tally_padded           the same for arrays with readable slots behind them
+//   select_padded, tally_padded           the same for arrays that are readable in whole blocks
 //   select_entries, tally_entries         entries in an interval and visible
 //   lanes_within                          which of up to 64 keys lie in an interval
 //   select_among, tally_among             positions that are chosen and visible
@@ -91,26 +91,33 @@ inline std::size_t select_positions(const std::uint32_t* positions, std::size_t 
 
 inline unsigned first_lanes(std::size_t count) { return (1u << std::min(count, kBlock)) - 1; }
 
-// The same where kBlock slots behind the last position may be read: up to kBlock of them without a branch.
-inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
-                                 std::uint32_t* out) {
-    std::size_t written = 0, i = 0;
+// Calls use(block, lanes) for the blocks of positions, with the lanes that are visible. Whole blocks are
+// read: one even if there are no positions, so that up to kBlock of them cost no branch.
+template <class Use>
+[[gnu::always_inline]] inline void each_padded(const std::uint32_t* positions, std::size_t count,
+                                               Visible range, Use use) {
+    std::size_t i = 0;
     do {
         const PositionBlock block(positions + i, range);
-        const unsigned chosen = block.visible() & first_lanes(count - i);
-        block.store(out + written, chosen);
-        written += lane_count(chosen);
+        use(block, block.visible() & first_lanes(count - i));
         i += kBlock;
     } while (i < count);
+}
+
+inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
+                                 std::uint32_t* out) {
+    std::size_t written = 0;
+    each_padded(positions, count, range, [&](const PositionBlock& block, unsigned lanes) {
+        block.store(out + written, lanes);
+        written += lane_count(lanes);
+    });
     return written;
 }
 
 inline std::size_t tally_padded(const std::uint32_t* positions, std::size_t count, Visible range) {
-    std::size_t total = 0, i = 0;
-    do {
-        total += lane_count(PositionBlock(positions + i, range).visible() & first_lanes(count - i));
-        i += kBlock;
-    } while (i < count);
+    std::size_t total = 0;
+    each_padded(positions, count, range,
+                [&](const PositionBlock&, unsigned lanes) { total += lane_count(lanes); });
     return total;
 }
 

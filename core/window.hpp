@@ -146,6 +146,32 @@ class Window {
         }
     }
 
+    // The two steps for a window of time, where all have timestamps, too. Tuples whose places are not taken
+    // are given back in between.
+    void place_times(const std::uint8_t* sides, const std::int64_t* times, std::size_t count,
+                     std::uint64_t (&next)[2], Place* places) {
+        std::size_t gone[2] = {0, 0};
+        for (std::size_t i = 0; i < count; ++i) {
+            const unsigned own = sides[i], met = own ^ 1;
+            for (int side = 0; side < 2; ++side) gone[side] = expired(streams_[side], times[i], gone[side]);
+            places[i] = {next[own]++, streams_[met].first + gone[met], next[met]};
+            streams_[own].times.push(times[i]);
+        }
+    }
+
+    void advance_times(const std::uint8_t* sides, const std::int64_t* times, std::size_t taken,
+                       std::size_t placed) {
+        for (std::size_t i = placed; i-- > taken;) streams_[sides[i]].times.drop_last(1);
+        for (std::size_t i = 0; i < taken; ++i) {
+            Stream& own = streams_[sides[i]];
+            latest_ = own.latest = times[i];
+            ++own.next;
+            ++own.admitted;
+        }
+        for (const Side side : {Side::left, Side::right})
+            if (taken) expire(stream(side), side);
+    }
+
     // Frees the positions of probe-only tuples at the end of a push.
     void let_pass() {
         for (Stream& s : streams_) s.passing = 0;
@@ -397,14 +423,18 @@ class Window {
 
     // Time windows: expires tuples more than the duration before the latest timestamp.
     void expire(Stream& s, Side side) {
-        const std::int64_t latest = s.latest_or(latest_, spec_.self_purge);
-        std::size_t gone = 0;  // time < latest - duration, without overflow
-        while (gone < s.times.size() &&
-               static_cast<std::uint64_t>(latest) - static_cast<std::uint64_t>(s.times[gone]) >
-                   spec_.duration)
-            ++gone;
+        const std::size_t gone = expired(s, s.latest_or(latest_, spec_.self_purge), 0);
         s.times.drop(gone);
         leave(s, side, s.first + gone);
+    }
+
+    // How many tuples are before `latest` by more than the duration, of which `gone` are known to be.
+    std::size_t expired(const Stream& s, std::int64_t latest, std::size_t gone) const {
+        const auto ago = [&](std::int64_t time) {  // without overflow
+            return static_cast<std::uint64_t>(latest) - static_cast<std::uint64_t>(time);
+        };
+        while (gone < s.times.size() && ago(s.times[gone]) > spec_.duration) ++gone;
+        return gone;
     }
 
     // How long after its time a tuple may still be met.

@@ -30,7 +30,10 @@
 //           them out and keeps what the structure itself does.
 //   traced  as push, of --strategy shared-index and in shared_peer only: the line also has {"longest_gap"}
 //           between two propagations of results and {"p50", "p99", "p99.9"} of the time from when a worker
-//           takes an arrival until its results are propagated, in microseconds (trace.hpp).
+//           takes an arrival until its results are propagated, in microseconds (trace.hpp);
+//   steps   as push, of the bucket-tree and in steps_peer only: the line also has the nanoseconds of each
+//   step
+//           of the join (steps.hpp).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -41,6 +44,7 @@
 
 #include "slidejoin_join.hpp"
 #include "spin_join.hpp"
+#include "steps.hpp"
 #include "structure.hpp"
 #include "trace.hpp"
 #ifdef SLIDEJOIN_WITH_ABSL
@@ -53,7 +57,8 @@ namespace {
 constexpr const char* kUsage =
     "join_peer --about | [--structure absl|slidejoin|spin] [--window N] [--matches M] [--tuples N] [--runs "
     "N]\n"
-    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses|traced] [--push N] [--seed "
+    "          [--wait] [--shape turns|probe|ask|fill] [--mode count|push|pauses|traced|steps] [--push N] "
+    "[--seed "
     "N]\n"
     "          [--replicas N]   (of pauses)\n"
     "          [--keys uniform|gauss|gamma1|gamma3|driftR|increasing|decreasing|sawtooth|abrupt]\n"
@@ -71,6 +76,12 @@ constexpr bool kWithAbsl = false;
 constexpr bool kTraced = true;
 #else
 constexpr bool kTraced = false;
+#endif
+
+#ifdef SLIDEJOIN_STEPS
+constexpr bool kSteps = true;
+#else
+constexpr bool kSteps = false;
 #endif
 
 class Options {
@@ -224,9 +235,13 @@ struct Measurement {
                     found = structures[i]->join(arrivals, push_size, pauses[i]);
             } else {
                 if (mode == "traced") Trace::restart(tuples);
+                if (mode == "steps") Steps::restart();
                 found = structures[0]->join(arrivals, push_size, mode != "count", many());
             }
-            print(found, tuples, *structures[0], pauses, mode == "traced" ? Trace::summary() : "");
+            print(found, tuples, *structures[0], pauses,
+                  mode == "traced"  ? Trace::summary()
+                  : mode == "steps" ? Steps::summary()
+                                    : "");
         }
     }
 
@@ -257,9 +272,11 @@ Workload workload_of(const Options& options) {
 
 void measure(const Options& options) {
     const std::string& mode = options.text("--mode");
-    if (mode != "push" && mode != "count" && mode != "pauses" && !(kTraced && mode == "traced"))
-        throw std::invalid_argument("--mode " + mode +
-                                    "; expected count, push, pauses, or traced of shared_peer");
+    if (mode != "push" && mode != "count" && mode != "pauses" && !(kTraced && mode == "traced") &&
+        !(kSteps && mode == "steps"))
+        throw std::invalid_argument(
+            "--mode " + mode +
+            "; expected count, push, pauses, traced of shared_peer, or steps of steps_peer");
     const Measurement measurement{options,
                                   workload_of(options),
                                   options.number<std::size_t>("--tuples", 1),

@@ -94,6 +94,20 @@ class BucketTree {
         return &leaf;
     }
 
+    void fetch_positions(Slot slot) const {
+        if (!buckets_.is_queue(slot)) fetch_used(buckets_.leaf(slot).positions, slot.count());
+    }
+
+    // Prefetches what a probe of several leaves reads first.
+    void fetch_leaves(Slot slot, Interval<Key> interval) const {
+        fetch_keys(slot);
+        for (unsigned i = 0; i < kLeavesAhead; ++i) {
+            fetch_positions(slot);
+            if (slot.bound() >= interval.high || !Directory::next(slot)) break;
+            if (slot.bound() >= interval.high) fetch_keys(slot);
+        }
+    }
+
     // Which of the first `count` entries of a leaf lie in the interval. Prefetches their positions.
     [[gnu::always_inline]] static std::uint64_t choose(const Leaf& leaf, unsigned count,
                                                        Interval<Key> interval) {
@@ -327,7 +341,7 @@ class BucketTree {
     std::size_t bytes() const { return buckets_.bytes(); }
 
   private:
-    static constexpr unsigned kLeavesAhead = 4;
+    static constexpr unsigned kLeavesAhead = 8;
 
     // Whether each part had about its share of the last entries, so that the same division serves the next.
     static bool are_even(const Parts& parts) {
@@ -389,10 +403,6 @@ class BucketTree {
         }
     }
 
-    void fetch_positions(Slot slot) const {
-        if (!buckets_.is_queue(slot)) fetch_used(buckets_.leaf(slot).positions, slot.count());
-    }
-
     // The lines that hold the first `count` entries.
     template <class Part>
     static void fetch_used(const Part* part, unsigned count) {
@@ -420,9 +430,9 @@ class BucketTree {
             if (buckets_.is_queue(slot)) {
                 buckets_.queue(slot).probe(visible, matches);
             } else if (const Leaf& leaf = buckets_.leaf(slot); first || last) {
-                matches.entries(leaf.keys, leaf.positions, slot.count(), interval, visible);
+                matches.among(leaf.positions, lanes_within(leaf.keys, slot.count(), interval), visible);
             } else {
-                matches.positions(leaf.positions, slot.count(), visible);
+                matches.padded(leaf.positions, slot.count(), visible);
             }
             if (last || !Directory::next(slot)) return;
         }

@@ -17,11 +17,19 @@ class Admission {
           window_(window),
           filter_(filter),
           finals_(finals),
-          plain_(spec.window.kind == WindowKind::rows && !spec.self_join && !spec.finals[0] &&
-                 !spec.finals[1] && filter.empty() && width == 1) {}
+          one_pass_(!spec.self_join && !spec.finals[0] && !spec.finals[1] && filter.empty() && width == 1),
+          plain_(one_pass_ && spec.window.kind == WindowKind::rows) {}
 
     // Whether arrivals can be admitted all at once.
     bool plain() const { return plain_; }
+
+    // Whether those of a batch can, and then be joined in one pass (plain.hpp).
+    bool one_pass(const Batch& batch) const {
+        const WindowSpec& window = spec_.window;
+        return one_pass_ && batch.store &&
+               (plain_ || (window.kind == WindowKind::time && !window.self_purge && !window.most[0] &&
+                           !window.most[1] && !batch.null_times));
+    }
 
     // Rows of the batch that came too late.
     std::vector<std::uint32_t>& late() { return late_; }
@@ -80,7 +88,7 @@ class Admission {
     Window& window_;
     CandidateFilter& filter_;
     FinalTuples& finals_;
-    bool plain_;
+    bool one_pass_, plain_;
     std::vector<std::uint32_t> late_;
 };
 

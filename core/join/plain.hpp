@@ -2,24 +2,29 @@
 // pairs. Inner joins on one band over windows of rows are of this kind.
 //
 // A group is located in both indexes, inserted, compared with the leaves that it probes and written as pairs,
-// with nothing between these steps but a few numbers for each arrival. An arrival that meets two leaves or
-// many candidates takes longer; a group that reaches further is left to the general join. 30 to 40 ns an
-// arrival with two matches in cache.
+// with nothing between these steps but a few numbers for each arrival. An arrival that meets several leaves
+// or many candidates takes longer; where pairs are limited, a group that reaches beyond two leaves is left to
+// the general join. 30 to 40 ns an arrival with two matches in cache.
 #pragma once
 
 #include "result.hpp"
+
+// The end of a step, for programs that measure how long each takes (benchmarks/peers/steps.hpp).
+#ifndef SLIDEJOIN_STEP
+#define SLIDEJOIN_STEP(name)
+#endif
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 template <class Key>
 struct PlainArrivals {
-    const std::uint8_t* sides;
+    const std::uint8_t* sides;  // 0 or 1
     const Key* keys;
     const Interval<Key>* intervals;
     const Place* places;
     std::size_t count;
 
-    unsigned side(std::size_t i) const { return sides[i] & 1; }
+    unsigned side(std::size_t i) const { return sides[i]; }
     PlainArrivals from(std::size_t first) const {
         return {sides + first, keys + first, intervals + first, places + first, count - first};
     }
@@ -34,6 +39,7 @@ class PlainJoin {
     // Joins arrivals in groups and appends their pairs, until there are `limit` of them or a few more.
     // Returns how many arrivals were joined: all, or those before a group that the general join must take.
     std::size_t run(const PlainArrivals<Key>& arrivals, std::size_t group, std::size_t limit, Pairs& pairs) {
+        limited_ = limit != SIZE_MAX;
         const unsigned own = arrivals.side(0);
         indexes_[own]->start(low_bits(arrivals.places[0].position));
         indexes_[own ^ 1]->start(low_bits(arrivals.places[0].last));
@@ -50,13 +56,19 @@ class PlainJoin {
         while (joined < arrivals.count && pairs.size() < limit) {
             const auto size = size_of(arrivals.count - joined);
             const auto part = arrivals.from(joined);
+            SLIDEJOIN_STEP(prepare);
             if (!locate(part, size)) break;
+            SLIDEJOIN_STEP(locate);
             const bool moved = insert(part, size);
             lists_ = moved && !locate(part, size);
+            SLIDEJOIN_STEP(insert);
             if (!lists_) choose(part, size);
+            SLIDEJOIN_STEP(compare);
             write(part, size, pairs);
+            SLIDEJOIN_STEP(write);
             joined += size;
             if (joined % kGroup == 0) clean_up();
+            SLIDEJOIN_STEP(clean);
         }
         clean_up();
         return joined;
@@ -87,7 +99,7 @@ class PlainJoin {
     bool has_second(std::size_t i) const { return seconds_of_ >> i & 1; }
 
     // Finds where the arrivals are inserted and what they probe, and prefetches it. Returns whether none
-    // probes more than two leaves.
+    // probes too many leaves.
     template <class Size>
     bool locate(const PlainArrivals<Key>& group, Size size) {
         for (std::size_t i = 0; i < size; ++i) {
@@ -101,23 +113,27 @@ class PlainJoin {
             visit.probe = Index::find_slot(visit.probe.block, group.intervals[i].low);
         }
         for (int i = 0; i < 2; ++i) versions_[i] = indexes_[i]->version();
-        seconds_of_ = 0;
-        bool few = true;
+        seconds_of_ = many_ = 0;
         for (std::size_t i = 0; i < size; ++i) {
             Visit& visit = visits_[i];
             const unsigned own = group.side(i);
             visit.into = indexes_[own]->fetch_end(visit.insert);
             visit.from = indexes_[own ^ 1]->fetch_keys(visit.probe);
-            few &= visit.from != nullptr;
-            if (group.intervals[i].high <= visit.probe.bound()) [[likely]]
+            if constexpr (!std::is_same_v<Size, std::size_t>)  // nothing else is there to wait for
+                indexes_[own ^ 1]->fetch_positions(visit.probe);
+            if (visit.from && group.intervals[i].high <= visit.probe.bound()) [[likely]]
                 continue;
             Slot following = visit.probe;
-            Index::next(following);
-            few &= indexes_[own ^ 1]->fetch_keys(following) && group.intervals[i].high <= following.bound();
-            seconds_[i].slot = following;
-            seconds_of_ |= 1u << i;
+            if (visit.from && Index::next(following) && group.intervals[i].high <= following.bound() &&
+                indexes_[own ^ 1]->fetch_keys(following)) {
+                seconds_[i].slot = following;
+                seconds_of_ |= 1u << i;
+            } else {
+                many_ |= 1u << i;
+                indexes_[own ^ 1]->fetch_leaves(visit.probe, group.intervals[i]);
+            }
         }
-        return few;
+        return !limited_ || !many_;
     }
 
     // Returns whether slots have moved, so that they must be located again.
@@ -143,6 +159,8 @@ class PlainJoin {
     void choose(const PlainArrivals<Key>& group, Size size) {
         for (std::size_t i = 0; i < size; ++i) {
             Visit& visit = visits_[i];
+            if (many_ >> i & 1) [[unlikely]]
+                continue;
             const Interval<Key> interval = group.intervals[i];
             const std::uint64_t chosen = Index::choose(*visit.from, visit.probe.count(), interval);
             visit.chosen = interval.empty() ? 0 : chosen;
@@ -160,7 +178,7 @@ class PlainJoin {
         pairs.reserve(kRoom);
         std::size_t written = pairs.size();
         std::int64_t* out[2] = {pairs.left(), pairs.right()};
-        const unsigned special = lists_ ? ~0u : seconds_of_;
+        const unsigned special = lists_ ? ~0u : seconds_of_ | many_;
         for (std::size_t i = 0; i < size; ++i) {
             const Place& place = group.places[i];
             const unsigned own = group.side(i);
@@ -186,8 +204,15 @@ class PlainJoin {
         const Interval<Key> interval = group.intervals[i];
         const unsigned own = group.side(i);
         list_.clear();
-        if (lists_) {
-            if (!interval.empty()) indexes_[own ^ 1]->probe(interval, place.visible(), list_);
+        if (lists_ || many_ >> i & 1) {
+            if (interval.empty()) return;
+            if (!writer_.sorted()) {
+                PairList found(pairs, place, own);
+                indexes_[own ^ 1]->probe(interval, place.visible(), found);
+                pairs.reserve(kRoom);
+                return;
+            }
+            indexes_[own ^ 1]->probe(interval, place.visible(), list_);
         } else {
             const Chosen all{visits_[i].from->positions, visits_[i].chosen};
             const Chosen second = has_second(i) ? seconds_[i].chosen : Chosen{all.positions, 0};
@@ -228,8 +253,10 @@ class PlainJoin {
     Visit visits_[kGroup];
     Second seconds_[kGroup];
     unsigned seconds_of_ = 0;  // arrivals that have one, as bits
+    unsigned many_ = 0;        // arrivals that probe more leaves, or a queue
+    bool limited_ = false;     // whether pairs are
+    bool lists_ = false;       // whether slots have moved, and an arrival has come to probe too many leaves
     std::uint64_t versions_[2];
-    bool lists_ = false;                // whether an arrival has come to probe more than two leaves
     std::size_t inserted_[2] = {0, 0};  // arrivals of each side since the last sweep,
     const Place* last_[2];              // and the place of the last one
 };

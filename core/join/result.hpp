@@ -24,9 +24,55 @@ struct PairRoom {
     std::size_t left_over() const { return room - size; }
 };
 
+// Writes what an index reports for one arrival as pairs, in the order in which it comes.
+class PairList {
+  public:
+    PairList(Pairs& pairs, const Place& place, unsigned own)
+        : pairs_(pairs),
+          position_(static_cast<std::int64_t>(place.position)),
+          first_(place.first),
+          own_(own) {}
+
+    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
+        add(64, [&](auto use) { each_among(positions, chosen, visible, use); });
+    }
+    void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        add(count, [&](auto use) { each_padded(positions, count, visible, use); });
+    }
+    void all(const std::uint32_t* positions, std::size_t count, Visible visible) {
+        padded(positions, count, visible);
+    }
+
+  private:
+    // Writes the positions that each(use) calls use(block, lanes) with, `most` of them.
+    template <class Each>
+    [[gnu::always_inline]] void add(std::size_t most, Each each) {
+        pairs_.reserve(most + std::max(kBlock, kFew));
+        std::int64_t* own = pairs_.left() + pairs_.size();
+        std::int64_t* met = pairs_.right() + pairs_.size();
+        if (own_) std::swap(own, met);
+        const std::uint64_t first = first_;
+        const std::int64_t position = position_;
+        std::size_t written = 0;
+        each([&](const PositionBlock& block, unsigned lanes) {
+            block.store(met + written, lanes, first);
+            for (std::size_t i = 0; i < kBlock; i += kFew) fill_few(position, own + written + i);
+            written += lane_count(lanes);
+        });
+        pairs_.add(written);
+    }
+
+    Pairs& pairs_;
+    std::int64_t position_;
+    std::uint64_t first_;
+    unsigned own_;  // 1 for a right arrival
+};
+
 class ResultWriter {
   public:
     explicit ResultWriter(bool sorted) : sorted_(sorted) {}
+
+    bool sorted() const { return sorted_; }  // an arrival's partners
 
     // Writes the matches of all tasks, for which there is room, or only counts them if `out` is null. Tasks
     // stand in the order of their arrivals; an arrival has several tasks if it probes for several intervals,

@@ -268,7 +268,8 @@ class SerialJoin final : public Engine {
         while (start < batch.size && found < limit) {
             if (plain && plain_wait_ == 0) {
                 const std::size_t before = pairs->size();
-                const std::size_t joined = join_plain(batch, start, limit - found, *pairs);
+                const std::size_t most = limit == UINT64_MAX ? SIZE_MAX : before + (limit - found);
+                const std::size_t joined = join_plain(batch, start, most, *pairs);
                 found += pairs->size() - before;
                 start += joined;
                 if (joined) continue;
@@ -290,27 +291,32 @@ class SerialJoin final : public Engine {
 
     // Whether the arrivals are plain ones (plain.hpp) of a join by one thread.
     bool is_plain(const Batch& batch) const {
-        return admission_.plain() && batch.store && !has_locals() && !indexes_->shared() &&
+        return admission_.one_pass(batch) && !has_locals() && !indexes_->shared() &&
                (spec_.group <= kGroup || lanes_.wanted().load(std::memory_order_relaxed) <= 1);
     }
 
-    // Joins plain arrivals from `start` on, some hundred at most, in groups of at most kGroup. Returns how
-    // many.
-    std::size_t join_plain(const Batch& batch, std::size_t start, std::uint64_t limit, Pairs& pairs) {
+    // Joins plain arrivals from `start` on, some hundred at most, in groups of at most kGroup, until there
+    // are about `limit` pairs. Returns how many.
+    std::size_t join_plain(const Batch& batch, std::size_t start, std::size_t limit, Pairs& pairs) {
         const std::size_t count = std::min(kPlain, batch.size - start);
         const std::size_t at = lane_.reader.read(batch, start, count, batch.size);
         std::size_t joined = 0;
         if (!lane_.reader.any_null()) {
-            const std::uint8_t* const sides = batch.sides + start;
+            std::uint8_t sides[kPlain];  // the caller's array may change meanwhile
+            std::transform(batch.sides + start, batch.sides + start + count, sides,
+                           [](std::uint8_t side) { return side & 1; });
+            const std::int64_t* const times = admission_.plain() ? nullptr : batch.times + start;
             std::uint64_t next[2] = {window_.next(Side::left), window_.next(Side::right)};
             lane_.buffer.start(count);
-            window_.place_rows(sides, count, next, lane_.buffer.places());
+            if (times) window_.place_times(sides, times, count, next, lane_.buffer.places());
+            else window_.place_rows(sides, count, next, lane_.buffer.places());
             const PlainArrivals<Key> arrivals{sides, lane_.reader.keys() + at, lane_.reader.intervals(at),
                                               lane_.buffer.places(), count};
-            joined = indexes_->join_plain(arrivals, std::min<std::size_t>(spec_.group, kGroup),
-                                          pairs.size() + limit, lane_.writer(), lane_.list(), pairs);
-            for (std::size_t i = joined; i < count; ++i) --next[sides[i] & 1];
-            window_.advance_rows(next);
+            joined = indexes_->join_plain(arrivals, std::min<std::size_t>(spec_.group, kGroup), limit,
+                                          lane_.writer(), lane_.list(), pairs);
+            for (std::size_t i = joined; i < count; ++i) --next[sides[i]];
+            if (times) window_.advance_times(sides, times, joined, count);
+            else window_.advance_rows(next);
             window_peak_ = std::max(window_peak_, live());
             forget();
         }

@@ -103,7 +103,7 @@ template <class Key>
 // How many keys of a node are < key. Slots behind the last key hold the greatest key.
 template <unsigned kSlots, class Key>
 [[gnu::always_inline]] inline unsigned count_below(const Key* keys, Key key) {
-    constexpr unsigned kVectors = kSlots / kKeyLanes<Key>;
+    constexpr unsigned kVectors = kSlots / kKeyLanes<Key>, kBytes = sizeof(Key);
     static_assert(kVectors == 2 || kVectors % 4 == 0);
     const __m256i bound = signed_order<Key>(broadcast(key));
     const auto below = [&](unsigned vector) {
@@ -113,12 +113,12 @@ template <unsigned kSlots, class Key>
     const auto bits = [](__m256i lanes) {
         return lane_count(static_cast<unsigned>(_mm256_movemask_epi8(lanes)));
     };
-    if constexpr (kVectors == 2) return bits(_mm256_packs_epi32(below(0), below(1))) * 2 / sizeof(Key);
+    if constexpr (kVectors == 2) return bits(_mm256_packs_epi32(below(0), below(1))) * 2 / kBytes;
     unsigned total = 0;
     for (unsigned i = 0; i < kVectors; i += 4)
         total += bits(_mm256_packs_epi16(_mm256_packs_epi32(below(i), below(i + 1)),
                                          _mm256_packs_epi32(below(i + 2), below(i + 3))));
-    return total * 4 / sizeof(Key);
+    return total * 4 / kBytes;
 }
 
 struct PackingOrder {
@@ -142,6 +142,12 @@ inline __m256i packing_order(unsigned chosen) {
 inline constexpr std::uint8_t kTwice[16] = {0x00, 0x03, 0x0c, 0x0f, 0x30, 0x33, 0x3c, 0x3f,
                                             0xc0, 0xc3, 0xcc, 0xcf, 0xf0, 0xf3, 0xfc, 0xff};
 
+// Adds `base` to eight numbers and writes them.
+inline void write_eight(__m256i lanes, std::uint64_t base, std::int64_t* out) {
+    write_four(_mm256_castsi256_si128(lanes), base, out);
+    write_four(_mm256_extracti128_si256(lanes, 1), base, out + 4);
+}
+
 class PositionBlock {
   public:
     PositionBlock(const std::uint32_t* positions, Visible range)
@@ -155,6 +161,11 @@ class PositionBlock {
     void store(std::uint32_t* out, unsigned chosen) const {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
                             _mm256_permutevar8x32_epi32(relative_, packing_order(chosen)));
+    }
+
+    // The same with `base` added.
+    void store(std::int64_t* out, unsigned chosen, std::uint64_t base) const {
+        write_eight(_mm256_permutevar8x32_epi32(relative_, packing_order(chosen)), base, out);
     }
 
   private:
@@ -198,12 +209,7 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
                                                   broadcast(static_cast<std::uint32_t>(count)));
         lanes = sort_eight(_mm256_or_si256(lanes, unused));
     }
-    const auto write = [&](__m128i half, std::int64_t* to) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                            _mm256_add_epi64(_mm256_cvtepu32_epi64(half), broadcast(base)));
-    };
-    write(_mm256_castsi256_si128(lanes), out);
-    write(_mm256_extracti128_si256(lanes, 1), out + 4);
+    write_eight(lanes, base, out);
 }
 
 // Writes one number into kFew slots.

@@ -103,6 +103,11 @@ inline unsigned lanes_inside(const Key* keys, Interval<Key> interval, std::size_
     }
 }
 
+// Adds `base` to eight numbers and writes them.
+inline void write_eight(__m256i lanes, std::uint64_t base, std::int64_t* out) {
+    _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_maskz_cvtepu32_epi64(0xff, lanes), broadcast(base)));
+}
+
 class PositionBlock {
   public:
     PositionBlock(const std::uint32_t* positions, Visible range)
@@ -119,6 +124,13 @@ class PositionBlock {
 
     void store(std::uint32_t* out, unsigned chosen) const {
         _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(static_cast<__mmask16>(chosen), relative_));
+    }
+
+    // The same with `base` added.
+    void store(std::int64_t* out, unsigned chosen, std::uint64_t base) const {
+        const __m512i packed = _mm512_maskz_compress_epi32(static_cast<__mmask16>(chosen), relative_);
+        write_eight(_mm512_castsi512_si256(packed), base, out);
+        write_eight(_mm512_maskz_extracti64x4_epi64(0xff, packed, 1), base, out + 8);
     }
 
   private:
@@ -167,7 +179,7 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
     if (sorted)
         lanes = sort_eight(
             _mm256_mask_mov_epi32(_mm256_set1_epi32(-1), static_cast<__mmask8>((1u << count) - 1), lanes));
-    _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_maskz_cvtepu32_epi64(0xff, lanes), broadcast(base)));
+    write_eight(lanes, base, out);
 }
 
 // Writes one number into kFew slots.

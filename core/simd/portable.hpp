@@ -45,6 +45,9 @@ class PositionBlock {
     unsigned visible() const { return visible_; }
 
     void store(std::uint32_t* out, unsigned) const { *out = relative_; }
+    void store(std::int64_t* out, unsigned, std::uint64_t base) const {
+        *out = static_cast<std::int64_t>(base + relative_);
+    }
 
   private:
     std::uint32_t relative_;

@@ -31,12 +31,11 @@ struct Watch {
     std::vector<Leaf> leaves;
     std::size_t queued = 0;
 
-    void positions(const std::uint32_t* positions, std::size_t count, Visible) {
+    void padded(const std::uint32_t* positions, std::size_t count, Visible) {
         leaves.push_back({positions, count});
     }
-    template <class Key>
-    void entries(const Key*, const std::uint32_t* positions, std::size_t count, Interval<Key>, Visible) {
-        leaves.push_back({positions, count});
+    void among(const std::uint32_t* positions, std::uint64_t chosen, Visible) {
+        leaves.push_back({positions, static_cast<std::size_t>(std::popcount(chosen))});
     }
     void all(const std::uint32_t*, std::size_t count, Visible) { queued += count; }
 };

@@ -76,6 +76,57 @@ TEST(time_window_over_the_whole_range) {
     CHECK_EQUAL(shorter.admit(Side::right, Limits::max(), {true, false, true}).first, 1u);
 }
 
+// Tuples that are placed together, of which some are taken, have the places that they get one by one.
+static void check_placed_together(WindowSpec spec) {
+    JoinSpec plain = join(spec, false);
+    plain.finals[0] = plain.finals[1] = false;
+    Window one(plain), many(plain);
+    testing::Random random(5);
+    std::int64_t now = -100;
+    for (int batch = 0; batch < 200; ++batch) {
+        const std::size_t count = 1 + testing::below(random, 40);
+        std::vector<std::uint8_t> sides(count);
+        std::vector<std::int64_t> times(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            sides[i] = testing::below(random, 3) == 0;
+            times[i] = now += static_cast<std::int64_t>(testing::below(random, 4));
+        }
+        const std::size_t taken = testing::below(random, 3) ? count : testing::below(random, count + 1);
+        std::uint64_t next[2] = {many.next(Side::left), many.next(Side::right)};
+        std::vector<Place> places(count);
+        if (spec.kind == WindowKind::time) {
+            many.place_times(sides.data(), times.data(), count, next, places.data());
+            many.advance_times(sides.data(), times.data(), taken, count);
+        } else {
+            many.place_rows(sides.data(), count, next, places.data());
+            for (std::size_t i = taken; i < count; ++i) --next[sides[i]];
+            many.advance_rows(next);
+        }
+        for (std::size_t i = 0; i < taken; ++i) {
+            const Place place = one.admit(Side{sides[i]}, times[i], {true, false, true});
+            CHECK_EQUAL(places[i].position, place.position);
+            CHECK_EQUAL(places[i].first, place.first);
+            CHECK_EQUAL(places[i].last, place.last);
+        }
+        for (const Side side : {Side::left, Side::right}) {
+            CHECK_EQUAL(many.first(side), one.first(side));
+            CHECK_EQUAL(many.next(side), one.next(side));
+            CHECK_EQUAL(many.admitted(side), one.admitted(side));
+            CHECK_EQUAL(many.stored(side), one.stored(side));
+        }
+        if (spec.kind == WindowKind::time) CHECK_EQUAL(many.latest(), one.latest());
+        if (taken < count) now = times[0];  // what was given back has not arrived
+        for (std::size_t i = 0; i < taken; ++i) now = std::max(now, times[i]);
+    }
+}
+
+TEST(tuples_are_placed_together_as_one_by_one) {
+    check_placed_together(rows(7, 30));
+    check_placed_together(within(0));
+    check_placed_together(within(25));
+    check_placed_together(within(1000));
+}
+
 TEST(nulls_take_a_place_but_are_not_stored) {
     Window window(join(rows(4, 4), false));
     for (int i = 0; i < 100; ++i) window.admit(Side::left, 0, {true, i % 2 == 0, true});

@@ -10,11 +10,11 @@ from benchmarks.workload import Workload
 from slidejoin import isa
 from slidejoin.errors import StateError
 
-OVER_ABSL = [">= 6", ">= 4.5", ">= 7", ">= 5", "<= 20", ">= 5", *[">= 2.5"] * 4]
-OTHERS = [">= 0.7", ">= 2", ">= 1.2", ">= 0.55", ">= 0.65", ">= 0.25"]
-NUMPY = [">= 5", ">= 5", ">= 5.5"]
-PAUSES = ["<= 50", "<= 50"]
-TABLES = [">= 8", ">= 8"]
+OVER_ABSL = [">= 6", ">= 4", ">= 8", ">= 4.5", "<= 20", ">= 8", *[">= 2.5"] * 4]
+OTHERS = [">= 0.7", ">= 1.5", ">= 1.1", ">= 0.55", ">= 0.65", ">= 0.25"]
+NUMPY = [">= 4.5", ">= 5", ">= 7"]
+PAUSES = ["<= 40", "<= 200"]
+TABLES = [">= 4", ">= 4"]
 KEYS = ("uniform", *bucket.SKEWED, "increasing", "decreasing")
 
 

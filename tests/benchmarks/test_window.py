@@ -22,7 +22,7 @@ def test_smoke_run_measures_every_line(monkeypatch):
     said = []
     report = BENCHMARKS["window"].run(True, said.append)
     claims = [result for result in report.results if result.target]
-    assert [claim.target for claim in claims] == [*[">= 0.5"] * 2, *[">= 0.25"] * 2, *OTHER_CHECKOUT]
+    assert [claim.target for claim in claims] == [*[">= 0.85"] * 2, *[">= 0.6"] * 2, *OTHER_CHECKOUT]
     missing = [result for result in report.results if result.note]
     assert {result.note for result in missing} == {checkouts.NAME_OTHER}
     assert len(missing) == len(OTHER_CHECKOUT)
