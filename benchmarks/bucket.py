@@ -182,9 +182,7 @@ def _widths(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
     say(f"keys of 64 bits and instruction sets, {shape}")
     with_avx512 = "avx512" in isa.available()
     workload = Workload(sizes.large, sizes.matches)
-    contenders = {
-        f"{bits} bits": _bucket(workload, sizes.tuples, bits=bits) for bits in ("32", "64")
-    }
+    contenders = {f"{bits} bits": _bucket(workload, sizes.tuples, bits=bits) for bits in ("32", "64")}
     if with_avx512:
         levels = [level for level in LEVELS if level in isa.available()]
         contenders |= {level: _bucket(workload, sizes.tuples, level=level) for level in levels}
@@ -315,12 +313,48 @@ def _longest(name: str, answer: dict[str, Any]) -> str:
     )
 
 
+# --- Where the time of an arrival goes ---
+
+STEPS = {
+    "prepare": "encode keys, find intervals and visible ranges",
+    "locate": "find the leaves and prefetch them",
+    "insert": "append to leaves, split full ones",
+    "compare": "compare the keys of leaves",
+    "write": "test positions, sort and write pairs",
+    "clean": "expire and sweep",
+}
+LINES = "four random cache lines"
+
+
+def _steps(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
+    """The clock is read six times a group, so the steps take a little longer together than the join does."""
+    path = programs.path and programs.path.with_name("steps_peer")
+    for window in (sizes.middle, sizes.large, sizes.huge):
+        shape = f"{_form(GROUP)}, w={power(window)}"
+        names = [*(_step(step, shape) for step in STEPS), f"{LINES}, w={power(window)}"]
+        if path is None:
+            yield from (missing(name, "ns", None, programs.missing(absl=False) or "") for name in names)
+            continue
+        say(f"steps of the bucket-tree, {shape}")
+        workload = Workload(window, sizes.matches)
+        contender = _bucket(workload, sizes.tuples, mode="steps")
+        with Peer(path, workload, sizes.tuples, contender.environment, **contender.options) as peer:
+            answers = [peer.run() for _ in range(sizes.information_rounds + 1)][1:]
+        for name, step in zip(names, STEPS, strict=False):
+            yield measured(name, [answer[step] / sizes.tuples for answer in answers], "ns")
+        yield measured(names[-1], [answer["lines"] for answer in answers], "ns")
+
+
+def _step(step: str, shape: str) -> str:
+    return f"bucket-tree, step {step}, {shape}"
+
+
 def _tables(sizes: Sizes, _: Programs, say: Say) -> Iterable[Result]:
     """Two whole tables, for which there is no window: as ``python -m benchmarks join`` measures them."""
     yield from two_tables.results(sizes.tables, say)
 
 
-PARTS = (_over_absl, _monotone, _skewed, _over_papers, _widths, _over_numpy, _pauses, _tables)
+PARTS = (_over_absl, _monotone, _skewed, _over_papers, _widths, _over_numpy, _pauses, _steps, _tables)
 
 
 def _bucket(workload: Workload, tuples: int, group: int = GROUP, **options: str) -> Contender:

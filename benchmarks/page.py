@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import BENCHMARKS
+from benchmarks.bucket import STEPS
 from benchmarks.peer import ROOT
+from benchmarks.picture import time_of_an_arrival
 
 PAGE = ROOT / "docs" / "performance.md"
+PICTURE = ROOT / "docs" / "images" / "time-of-an-arrival.svg"
 RESULTS = ROOT / "benchmarks" / "results"
 HEAD = """\
 # Performance
@@ -29,12 +32,41 @@ peer in C++ is a join on Abseil's B-tree (`benchmarks/peers/`), compiled for the
 """
 
 
+WHERE = f"""\
+## Where the time of an arrival goes
+
+![The steps of the bucket-tree for three windows, and the time of four cache lines](images/{PICTURE.name})
+
+From the section `bucket`: an arrival on its way through the join of plain arrivals
+(`core/join/plain.hpp`), 16 at a time.
+{"; ".join(f"*{step}*: {what}" for step, what in STEPS.items())}.
+An arrival must touch about four cache lines at random places: the end of a leaf's keys and of its positions
+to insert, the keys of a leaf and the positions of its matches to probe. The red marks say how long four
+independent reads take in as much memory, by the same thread. A leaf's keys are up to four lines, so that an
+arrival touches eight to nine.
+"""
+
+
 def page() -> str:
     """The whole page."""
-    reports = {path.stem: _read(path) for name in BENCHMARKS for path in _files(name)}
+    reports = _reports()
     return "\n".join(
-        [HEAD, *_missed(reports), *(line for name in reports for line in _section(name, reports[name]))]
+        [
+            HEAD,
+            WHERE,
+            *_missed(reports),
+            *(line for name in reports for line in _section(name, reports[name])),
+        ]
     )
+
+
+def picture() -> str:
+    """The picture of the page."""
+    return time_of_an_arrival(_reports()["bucket"])
+
+
+def _reports() -> dict[str, dict[str, Any]]:
+    return {path.stem: _read(path) for name in BENCHMARKS for path in _files(name)}
 
 
 def _files(name: str) -> list[Path]:
@@ -99,3 +131,4 @@ def _text(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")

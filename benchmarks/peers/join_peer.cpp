@@ -33,7 +33,7 @@
 //           takes an arrival until its results are propagated, in microseconds (trace.hpp);
 //   steps   as push, of the bucket-tree and in steps_peer only: the line also has the nanoseconds of each
 //   step
-//           of the join (steps.hpp).
+//           of the join, and {"lines"}, those of four random cache lines of as much memory (steps.hpp).
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -240,9 +240,16 @@ struct Measurement {
             }
             print(found, tuples, *structures[0], pauses,
                   mode == "traced"  ? Trace::summary()
-                  : mode == "steps" ? Steps::summary()
+                  : mode == "steps" ? steps(*structures[0])
                                     : "");
         }
+    }
+
+    // The time of each step, and of memory as large as the join's.
+    std::string steps(Structure& structure) const {
+        const std::string text = Steps::summary();
+        return text +
+               Steps::lines(static_cast<std::size_t>(structure.bytes_per_tuple() * 2 * workload.window));
     }
 
     void fill() const {

@@ -1,12 +1,14 @@
 // Where the time of a plain arrival goes (core/join/plain.hpp): the cycles of each step, added up. The core
 // names the ends of steps (SLIDEJOIN_STEP); timed_tree.cpp compiles its bucket-tree with these ones. A look
-// at the clock costs about 10 ns a step and group, which counts as part of the step.
+// at the clock costs about 10 ns a step and group, which counts as part of the step. And how long memory
+// takes: the limit of any join that keeps its entries in tables beyond the caches.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -48,6 +50,23 @@ class Steps {
             text += ", \"" + std::string(kNames[i]) +
                     "\": " + std::to_string(tick * static_cast<double>(spent_[i]));
         return text;
+    }
+
+    // The same of four cache lines at random places of so many bytes. Nothing waits for them but the next
+    // ones of the same slot in the processor's queues.
+    static std::string lines(std::size_t bytes) {
+        constexpr std::size_t kWords = 8, kReads = std::size_t{1} << 23;  // words of a line
+        std::vector<std::uint64_t> memory(bytes / 8 + kWords, 1);
+        const std::uint64_t count = memory.size() / kWords;
+        std::uint64_t random = 1, sum = 0;
+        const auto begin = Clock::now();
+        for (std::size_t i = 0; i < kReads; ++i) {
+            random = random * 6364136223846793005 + 1442695040888963407;
+            sum += memory[(random >> 32) * count / (std::uint64_t{1} << 32) * kWords];
+        }
+        const double elapsed = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+        if (sum != kReads) return "";
+        return ", \"lines\": " + std::to_string(4 * elapsed / kReads);
     }
 
   private:

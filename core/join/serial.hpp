@@ -46,7 +46,7 @@ class SerialJoin final : public Engine {
         if (pairs) pairs->reserve(expected(batch.size));
         std::uint64_t found = 0;
         begin(batch);
-        join(batch, listed, found, pairs, [&](std::size_t start, std::size_t count) {
+        join(batch, listed, found, pairs ? pairs : &counted_, [&](std::size_t start, std::size_t count) {
             return find_any(batch, start, count, lanes_.prepare(count), pairs);
         });
         matches_ += found;
@@ -173,7 +173,7 @@ class SerialJoin final : public Engine {
         stats.matches = matches_;
         stats.memory_bytes = sizeof *this + indexes_->bytes() + window_.bytes() + lanes_.bytes() +
                              shared_.bytes() + ranges_.bytes() + handed_.bytes() + local_join_.bytes() +
-                             ends_.bytes() + portions_.bytes();
+                             ends_.bytes() + portions_.bytes() + counted_.bytes();
         return stats;
     }
 
@@ -255,9 +255,10 @@ class SerialJoin final : public Engine {
         used_ = 0;
     }
 
-    // Takes a batch through the join, a group at a time, until there are `limit` matches; find(start, count)
-    // admits a group of at most `most` and finds its matches, which are listed or only counted. Returns how
-    // many tuples were taken.
+    // Takes a batch through the join, a group at a time, until there are `limit` matches. Plain arrivals
+    // write their pairs, which are counted only if they are written to counted_; for others find(start,
+    // count) admits a group of at most `most` and finds its matches, which are listed or only counted.
+    // Returns how many tuples were taken.
     template <class Find>
     std::size_t join(const Batch& batch, bool listed, std::uint64_t& found, Pairs* pairs, Find find,
                      std::uint64_t limit = UINT64_MAX, std::size_t most = SIZE_MAX) {
@@ -267,8 +268,11 @@ class SerialJoin final : public Engine {
         std::size_t start = 0;
         while (start < batch.size && found < limit) {
             if (plain && plain_wait_ == 0) {
+                if (pairs == &counted_) counted_.clear();
                 const std::size_t before = pairs->size();
-                const std::size_t most = limit == UINT64_MAX ? SIZE_MAX : before + (limit - found);
+                const std::size_t most = pairs == &counted_    ? kLeastPlain
+                                         : limit == UINT64_MAX ? SIZE_MAX
+                                                               : before + (limit - found);
                 const std::size_t joined = join_plain(batch, start, most, *pairs);
                 found += pairs->size() - before;
                 start += joined;
@@ -658,6 +662,7 @@ class SerialJoin final : public Engine {
         std::uint64_t found;
     } some_{};  // of a push in portions
     std::uint64_t matches_ = 0;
+    Pairs counted_;               // of plain arrivals: some thousand, written to be counted
     std::size_t plain_wait_ = 0;  // arrivals that are left to the general join
     std::size_t plain_back_ = 0;  // how many they were the last time
     bool broken_ = false;

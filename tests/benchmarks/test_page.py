@@ -1,12 +1,30 @@
 """docs/performance.md says what was measured."""
 
 import json
+import re
 
 from benchmarks import BENCHMARKS, page
+from benchmarks.bucket import LINES, STEPS
+from benchmarks.picture import time_of_an_arrival
 
 
 def test_the_page_is_written_from_the_results():
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run python -m benchmarks.page"
+    assert page.PICTURE.read_text(encoding="utf-8") == page.picture(), "run python -m benchmarks.page"
+
+
+def test_the_picture_has_a_bar_for_each_window():
+    lines = {"w=2^9": 4.0, "w=2^10": 40.0}
+    results = [
+        {"what": f"bucket-tree, step {step}, groups of 16, {shape}", "value": float(number)}
+        for shape in lines
+        for number, step in enumerate(STEPS, start=1)
+    ] + [{"what": f"{LINES}, {shape}", "value": value} for shape, value in lines.items()]
+    drawn = time_of_an_arrival({"results": results})
+    assert drawn.count('height="30"') == len(lines) * len(STEPS)
+    assert drawn.count(">21 ns<") == len(lines)
+    marks = [float(x) for x in re.findall(r'<line x1="([0-9.]+)"', drawn)]
+    assert [round((x - 96) / (marks[1] - 96), 2) for x in marks] == [0.1, 1.0]
 
 
 REPORT = {

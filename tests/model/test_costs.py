@@ -209,7 +209,7 @@ def changed(path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["version"], 2, "version 2; this version of slidejoin reads version 1"),
+        (["version"], 1, "version 1; this version of slidejoin reads version 2"),
         (["version"], None, "the file has no 'version'"),
         (["indexes", "im-tree"], None, "indexes has no im-tree"),
         (["indexes", "im-tree"], 5, "indexes.im-tree is not an object"),

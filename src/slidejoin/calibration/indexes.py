@@ -195,7 +195,8 @@ def measure_listing(
 ) -> tuple[Surface, Surface, float]:
     """Seconds of listing an arrival's matches; of a pair of a large result; the spread of the first.
 
-    All indexes list their matches in the same way.
+    All indexes list their matches in the same way, except that the bucket-tree's join writes a few while it
+    finds them.
     """
     calls = push_call - count_call
     rows, spreads = [], []
@@ -220,7 +221,7 @@ def _listed(effort: Effort, window: int, matches: int, pairs: int, calls: float)
     """Seconds that an arrival's matches take to be listed, in pushes that have so many pairs."""
     few = min(matches, window // 4)
     batch = max(min(pairs // few, 1024) if pairs == effort.small_result else pairs // few, 32)
-    stream = Stream("bucket-tree", window, few)
+    stream = Stream("im-tree", window, few)
     arrivals = min(max(effort.pairs // few, batch), 2**15)
     stream.time(arrivals, batch, listed=True)
     extra = []

@@ -16,7 +16,7 @@ from slidejoin.index import PARAMETERS
 from slidejoin.model.costs import Costs, IndexCosts, SparkCosts
 from slidejoin.model.surface import Surface
 
-VERSION = 1
+VERSION = 2
 _REMEDY = "measure again with: slidejoin model calibrate"
 
 
