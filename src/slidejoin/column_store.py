@@ -118,8 +118,8 @@ class Plain:
     def spilled(self) -> int:
         return self.rows.spilled
 
-    def appended(self, at: int, array: pa.Array | pa.ChunkedArray, borrow: bool = False) -> Self:
-        self.rows.write(at, native_batch(pa.Table.from_arrays([array], schema=self._schema)), borrow)
+    def appended(self, at: int, array: pa.Array | pa.ChunkedArray) -> Self:
+        self.rows.write(at, native_batch(pa.Table.from_arrays([array], schema=self._schema)))
         return self
 
     def limited(self, first: int, after: int) -> Self:
@@ -309,14 +309,23 @@ def keeper(
         ) from None
 
 
-def take_once(column: pa.ChunkedArray, field: pa.Field, positions: Positions) -> pa.Array | pa.ChunkedArray:
-    """Rows of a column that is not kept. Cost: as a take, and a copy of what cannot be read in place."""
-    kept = keeper(field)
-    if not len(positions):
-        return pa.nulls(0, field.type)
-    if isinstance(kept, Plain):
-        return kept.appended(0, column, borrow=True).take(positions)
-    return appended(kept, 0, column, field).take(positions)
+def take_once(table: pa.Table, positions: Positions) -> dict[int, pa.Array | pa.ChunkedArray]:
+    """Rows of a table that is not kept: its columns of types that the core stores, by their number.
+
+    Cost: as a take, and a copy of what cannot be read in place.
+    """
+    kinds = {i: native_kind(type_) for i, type_ in enumerate(table.schema.types)}
+    native = [i for i, kind in kinds.items() if kind is not None]
+    if not native:
+        return {}
+    if len(native) < len(kinds):
+        table = table.select(native)
+    rows = _core.NativeRows([kind for kind in kinds.values() if kind is not None], 0)
+    rows.write(0, native_batch(table), borrow=True)
+    taken = pa.Table.from_batches(
+        taken_batches(lambda part: rows.take(part, MAX_BYTES), table.schema, positions)
+    )
+    return dict(zip(native, taken.columns, strict=True))
 
 
 def appended(kept: Keeper, at: int, column: pa.ChunkedArray, field: pa.Field) -> Keeper:
