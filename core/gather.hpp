@@ -47,7 +47,10 @@ std::int64_t copy_strings(const std::uint8_t* data, std::size_t size, const std:
     const std::int64_t start = at, room = start + static_cast<std::int64_t>(ends[count - 1]) - 2 * kBlock;
     const std::int64_t last = static_cast<std::int64_t>(size) - 2 * kBlock;
     for (std::size_t i = 0; i < count; ++i) {
-        if (i + kGatherAhead < count) __builtin_prefetch(data + begins[i + kGatherAhead]);
+        if (i + kGatherAhead < count) {
+            __builtin_prefetch(data + begins[i + kGatherAhead]);
+            __builtin_prefetch(data + begins[i + kGatherAhead] + kBlock - 1);
+        }
         const std::int64_t end = start + static_cast<std::int64_t>(ends[i]), length = end - at;
         const std::uint8_t* from = data + begins[i];
         if (length <= 2 * kBlock && begins[i] <= last && at <= room) {
