@@ -21,6 +21,33 @@ nb::object hash_bytes(const nb::handle& offsets, const nb::handle& data) {
     return hashed<std::int64_t>(view_of(offsets, NPY_INT64), bytes, alone);
 }
 
+// Values of both sides, each in their order, in the order of arrival that the side of each tells.
+nb::object interleave(const nb::handle& sides, const nb::handle& left, const nb::handle& right) {
+    if (!PyArray_Check(left.ptr())) throw nb::type_error("not an array");
+    const int type = PyArray_TYPE(reinterpret_cast<PyArrayObject*>(left.ptr()));
+    const ArrayView order = view_of(sides, NPY_UINT8), a = view_of(left, type), b = view_of(right, type);
+    const auto* side = static_cast<const std::uint8_t*>(order.data);
+    if (a.size + b.size != order.size ||
+        static_cast<std::size_t>(std::count(side, side + order.size, 1)) != b.size)
+        throw nb::value_error("sides that do not fit the values");
+    nb::object result;
+    void* const out = new_array<std::uint8_t>(order.size, type, result);
+    const auto write = [&]<class Value>(Value) {
+        const auto *lefts = static_cast<const Value*>(a.data), *rights = static_cast<const Value*>(b.data);
+        for (std::size_t i = 0, seen = 0; i < order.size; ++i) {
+            static_cast<Value*>(out)[i] = *(side[i] ? rights + seen : lefts + (i - seen));
+            seen += side[i];
+        }
+    };
+    const auto width = PyArray_ITEMSIZE(reinterpret_cast<PyArrayObject*>(left.ptr()));
+    if (width == 1) write(std::uint8_t{});
+    else if (width == 2) write(std::uint16_t{});
+    else if (width == 4) write(std::uint32_t{});
+    else if (width == 8) write(std::uint64_t{});
+    else throw nb::type_error("values of another width than 1, 2, 4 or 8 bytes");
+    return result;
+}
+
 // Runs of (times, side, how many rows in front have no time) as one sequence: the side of each row, and which
 // row of its side it is.
 nb::tuple merge(const std::vector<std::tuple<Numbers, int, std::size_t>>& given) {
@@ -90,6 +117,10 @@ NB_MODULE(_core, m) {
     m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
           nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
           "A 64-bit hash of each value, the same on every machine.");
+    m.def("interleave", &interleave, "sides"_a, "left"_a, "right"_a,
+          nb::sig("def interleave(sides: object, left: object, right: object) -> "
+                  "numpy.typing.NDArray[typing.Any]"),
+          "Values of both sides in the order of arrival.");
     m.def("merge", &merge, "runs"_a,
           nb::sig("def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[typing.Any], "
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),

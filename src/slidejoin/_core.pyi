@@ -18,6 +18,9 @@ def indexes() -> dict[str, list[tuple[str, float, float, float, str]]]:
 def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
     """A 64-bit hash of each value, the same on every machine."""
 
+def interleave(sides: object, left: object, right: object) -> numpy.typing.NDArray[Any]:
+    """Values of both sides in the order of arrival."""
+
 def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """
     Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.

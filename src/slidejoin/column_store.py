@@ -48,21 +48,30 @@ class Keeper(Protocol):
     def take(self, positions: Positions) -> pa.Array | pa.ChunkedArray: ...
 
 
+# The kinds of types whose parameters do not matter, by the number of the type.
+_KINDS: dict[int, int] = {
+    type_.id: kind
+    for kind, types in (
+        (0, (pa.bool_(),)),
+        (1, (pa.int8(), pa.uint8())),
+        (2, (pa.int16(), pa.uint16(), pa.float16())),
+        (4, (pa.int32(), pa.uint32(), pa.float32(), pa.date32(), pa.time32("s"))),
+        (8, (pa.int64(), pa.uint64(), pa.float64(), pa.date64(), pa.time64("us"))),
+        (8, (pa.timestamp("s"), pa.duration("s"))),
+        (16, (pa.month_day_nano_interval(),)),
+        (-4, (pa.string(), pa.binary())),
+        (-8, (pa.large_string(), pa.large_binary())),
+    )
+    for type_ in types
+}
+
+
 def native_kind(type_: pa.DataType) -> int | None:
     """How the core stores a type: its width, 0 for bits, the width of offsets below 0; None if not at all."""
-    kind = pa.types
-    if isinstance(type_, pa.BaseExtensionType):
-        return None
-    if kind.is_boolean(type_):
-        return 0
-    if type_ in (pa.string(), pa.binary()):
-        return -4
-    if type_ in (pa.large_string(), pa.large_binary()):
-        return -8
-    is_fixed = kind.is_primitive(type_) or kind.is_decimal(type_) or kind.is_fixed_size_binary(type_)
-    if (is_fixed and type_.bit_width) or type_ == pa.month_day_nano_interval():
-        return int(type_.bit_width) // 8
-    return None
+    kind = _KINDS.get(type_.id)
+    if kind is None and (pa.types.is_decimal(type_) or pa.types.is_fixed_size_binary(type_)):
+        return type_.bit_width // 8 or None
+    return kind
 
 
 def native_batch(table: pa.Table, crew: _core.NativeCrew | None = None) -> _core.NativeBatch:
@@ -309,23 +318,32 @@ def keeper(
         ) from None
 
 
-def take_once(table: pa.Table, positions: Positions) -> dict[int, pa.Array | pa.ChunkedArray]:
-    """Rows of a table that is not kept: its columns of types that the core stores, by their number.
+class Lent:
+    """Rows of a table that is not kept, to be taken by number: the columns of types that the core stores.
 
-    Cost: as a take, and a copy of what cannot be read in place.
+    Attributes
+    ----------
+    columns : list of int
+        The numbers of these columns.
+
+    Notes
+    -----
+    Cost: O(columns), and a copy of what cannot be read in place. A take costs O(positions) for each column.
     """
-    kinds = {i: native_kind(type_) for i, type_ in enumerate(table.schema.types)}
-    native = [i for i, kind in kinds.items() if kind is not None]
-    if not native:
-        return {}
-    if len(native) < len(kinds):
-        table = table.select(native)
-    rows = _core.NativeRows([kind for kind in kinds.values() if kind is not None], 0)
-    rows.write(0, native_batch(table), borrow=True)
-    taken = pa.Table.from_batches(
-        taken_batches(lambda part: rows.take(part, MAX_BYTES), table.schema, positions)
-    )
-    return dict(zip(native, taken.columns, strict=True))
+
+    def __init__(self, table: pa.Table) -> None:
+        kinds = [native_kind(type_) for type_ in table.schema.types]
+        self.columns = [i for i, kind in enumerate(kinds) if kind is not None]
+        if len(self.columns) < len(kinds):
+            table = table.select(self.columns)
+        self._schema = table.schema
+        self._rows = _core.NativeRows([kind for kind in kinds if kind is not None], 0)
+        self._rows.write(0, native_batch(table), borrow=True)
+
+    def take(self, positions: Positions) -> pa.Table:
+        """The rows at these numbers."""
+        batches = taken_batches(lambda part: self._rows.take(part, MAX_BYTES), self._schema, positions)
+        return pa.Table.from_batches(batches)
 
 
 def appended(kept: Keeper, at: int, column: pa.ChunkedArray, field: pa.Field) -> Keeper:

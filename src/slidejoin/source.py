@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.column_store import appended, keeper, nulls, take_once
+from slidejoin.column_store import Lent, appended, keeper, nulls
 from slidejoin.errors import SchemaError, listed, missing_column, suggestion
 
 EXPECTED = (
@@ -340,17 +340,17 @@ def split_arrivals(
     >>> sides, left.to_pylist(), right.to_pylist()
     (array([0, 1], dtype=uint8), [{'x': 1}], [{'x': 2}])
     """
-    _unique(table.column_names, "arrivals")
-    if not table.num_columns and not table.num_rows:
+    names = table.column_names
+    _unique(names, "arrivals")
+    if not names and not table.num_rows:
         return np.zeros(0, np.uint8), table, table
-    if side_column not in table.column_names:
+    if side_column not in names:
         raise SchemaError(
-            f"arrivals have no column {side_column!r} that tells the side; "
-            f"they have {listed(table.column_names)}"
-            f"{suggestion(side_column, table.column_names) or ', name it by side='}"
+            f"arrivals have no column {side_column!r} that tells the side; they have {listed(names)}"
+            f"{suggestion(side_column, names) or ', name it by side='}"
         )
     sides = _sides(table.column(side_column), side_column)
-    others = [column for column in table.column_names if column != side_column]
+    others = [column for column in names if column != side_column]
     wanted = [others if schema is None else schema.names for schema in (left, right)]
     for column in others:
         if column not in wanted[0] and column not in wanted[1]:
@@ -358,10 +358,19 @@ def split_arrivals(
                 f"arrivals have a column {column!r} that neither side has; left has {listed(wanted[0])}, "
                 f"right has {listed(wanted[1])}"
             )
-    # A column that arrivals do not have is left out here, so that the check of its side reports it.
-    tables = [table.select([name for name in names if name in others]) for names in wanted]
     is_right = sides.view(np.bool_)  # whose numbers NumPy finds in a fraction of the time
-    return sides, rows_of(tables[0], np.flatnonzero(~is_right)), rows_of(tables[1], np.flatnonzero(is_right))
+    rows = [np.flatnonzero(~is_right), np.flatnonzero(is_right)]
+    # A column that arrivals do not have is left out here, so that the check of its side reports it.
+    if wanted[0] == wanted[1]:
+        return sides, *_parts_of(_existing(table, wanted[0], others), rows)
+    left_rows, right_rows = (
+        rows_of(_existing(table, each, others), own) for each, own in zip(wanted, rows, strict=True)
+    )
+    return sides, left_rows, right_rows
+
+
+def _existing(table: pa.Table, wanted: Sequence[str], among: Sequence[str]) -> pa.Table:
+    return table.select([name for name in wanted if name in among])
 
 
 def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
@@ -397,15 +406,25 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
 
 def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa.Table:
     """Rows of a table, also for the types that Arrow cannot take from; each once, unless not ``rising``."""
-    if (rising and len(rows) == table.num_rows) or not table.num_columns:
-        return table.slice(0, len(rows))
-    rows = np.ascontiguousarray(rows, np.int64)
-    taken = take_once(table, rows)
-    columns = [
-        taken[i] if i in taken else _column_rows(table.column(i), field, rows)
-        for i, field in enumerate(table.schema)
-    ]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    return _parts_of(table, [np.ascontiguousarray(rows, np.int64)], rising)[0]
+
+
+def _parts_of(table: pa.Table, parts: Sequence[NDArray[np.int64]], rising: bool = True) -> list[pa.Table]:
+    """Several parts of the rows of a table, each row in one of them at most, unless not ``rising``."""
+    if (rising and any(len(rows) == table.num_rows for rows in parts)) or not table.num_columns:
+        return [table.slice(0, len(rows)) for rows in parts]
+    lent, schema, made = Lent(table), table.schema, []
+    for rows in parts:
+        taken = lent.take(rows)
+        if taken.num_columns < len(schema):
+            plain = dict(zip(lent.columns, taken.columns, strict=True))
+            columns = [
+                plain[i] if i in plain else _column_rows(table.column(i), field, rows)
+                for i, field in enumerate(schema)
+            ]
+            taken = pa.Table.from_arrays(columns, schema=schema)
+        made.append(taken)
+    return made
 
 
 def _column_rows(
