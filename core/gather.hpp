@@ -22,8 +22,8 @@ void gather(const Value* values, const std::int64_t* rows, std::size_t count, Va
     for (std::size_t i = ahead; i < count; ++i) out[i] = values[rows[i]];
 }
 
-// Where the bytes of strings begin that exist, which stand behind offsets, and where each ends if the first one
-// begins at 0. Missing rows have no bytes. Returns where the last one ends.
+// Where the bytes of strings begin that exist, which stand behind offsets, and where each ends if the first
+// one begins at 0. Missing rows have no bytes. Returns where the last one ends.
 template <class Offset>
 std::int64_t find_strings(const std::int64_t* offsets, const std::int64_t* rows, std::size_t count,
                           const std::uint8_t* missing, std::int64_t* begins, Offset* ends) {

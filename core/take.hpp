@@ -50,8 +50,8 @@ class Taker {
     struct TakenColumn {
         const StoredColumn* from;
         ArrowResult* to;
-        std::uint8_t* values;    // or the ends of strings
-        std::uint8_t* validity;  // or nullptr
+        std::uint8_t* values;                    // or the ends of strings
+        std::uint8_t* validity;                  // or nullptr
         std::unique_ptr<std::int64_t[]> begins;  // of strings, where they are stored
         std::uint8_t* strings = nullptr;
     };
@@ -101,8 +101,7 @@ class Taker {
             Total& sum = total(i, part);
             if (column.validity) sum.nulls += column.from->take_validity(picks, column.validity, at);
             if (column.from->is_bytes())
-                sum.bytes +=
-                    column.from->find_strings(picks, column.begins.get() + at, column.values, at);
+                sum.bytes += column.from->find_strings(picks, column.begins.get() + at, column.values, at);
             else column.from->take_values(picks, column.values, at);
         });
     }

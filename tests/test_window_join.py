@@ -432,7 +432,6 @@ def test_null_keys_of_interleaved_rows_stay_on_their_side() -> None:
         assert (stats["null_left"], stats["null_right"]) == ((1, 0), (0, 1))[missing]
 
 
-
 def test_arrivals_with_a_payload_of_sixteen_bytes():
     spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 2, pa.month_day_nano_interval())
     join = sj.WindowJoin(sj.equal("id"), sj.rows(5))

@@ -35,8 +35,9 @@ nb::object interleave(const nb::handle& sides, const nb::handle& left, const nb:
     const auto write = [&]<class Value>(Value) {
         const auto *lefts = static_cast<const Value*>(a.data), *rights = static_cast<const Value*>(b.data);
         for (std::size_t i = 0, seen = 0; i < order.size; ++i) {
-            static_cast<Value*>(out)[i] = *(side[i] ? rights + seen : lefts + (i - seen));
-            seen += side[i];
+            const bool is_right = side[i] == 1;
+            static_cast<Value*>(out)[i] = *(is_right ? rights + seen : lefts + (i - seen));
+            seen += is_right;
         }
     };
     const auto width = PyArray_ITEMSIZE(reinterpret_cast<PyArrayObject*>(left.ptr()));

@@ -45,7 +45,8 @@ class Batch {
         else {
             std::vector<std::int64_t> ends{0};
             for (std::size_t i = 0; i < size; ++i)
-                ends.push_back(ends.back() + static_cast<std::int64_t>(below(random, below(random, 4) ? 9 : 100)));
+                ends.push_back(ends.back() +
+                               static_cast<std::int64_t>(below(random, below(random, 4) ? 9 : 100)));
             column.buffers[2] = bytes(static_cast<std::size_t>(ends.back()) + 1);
             const std::size_t width = static_cast<std::size_t>(-kind);
             column.buffers[1].resize(ends.size() * width);

@@ -332,7 +332,7 @@ def split_arrivals(
 
     Notes
     -----
-    Cost: O(rows), one filter for each column and side.
+    Cost: O(rows), a take of all columns for each side.
 
     Examples
     --------
