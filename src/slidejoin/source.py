@@ -340,7 +340,7 @@ def split_arrivals(
     >>> sides, left.to_pylist(), right.to_pylist()
     (array([0, 1], dtype=uint8), [{'x': 1}], [{'x': 2}])
     """
-    names = table.column_names
+    names = table.schema.names
     _unique(names, "arrivals")
     if not names and not table.num_rows:
         return np.zeros(0, np.uint8), table, table
@@ -358,8 +358,8 @@ def split_arrivals(
                 f"arrivals have a column {column!r} that neither side has; left has {listed(wanted[0])}, "
                 f"right has {listed(wanted[1])}"
             )
-    is_right = sides.view(np.bool_)  # whose numbers NumPy finds in a fraction of the time
-    rows = [np.flatnonzero(~is_right), np.flatnonzero(is_right)]
+    is_right = sides.view(np.bool_)
+    rows = [(~is_right).nonzero()[0], is_right.nonzero()[0]]
     # A column that arrivals do not have is left out here, so that the check of its side reports it.
     if wanted[0] == wanted[1]:
         return sides, *_parts_of(_existing(table, wanted[0], others), rows)
@@ -376,7 +376,7 @@ def _existing(table: pa.Table, wanted: Sequence[str], among: Sequence[str]) -> p
 def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     if pa.types.is_integer(column.type) and not column.null_count:
         numbers = column.to_numpy()
-        if not len(numbers) or (numbers.min() >= 0 and numbers.max() <= 1):
+        if not (numbers >> 1).any():  # 0 and 1 only
             return np.ascontiguousarray(numbers, np.uint8)
     plain = column
     if pa.types.is_dictionary(column.type):
