@@ -233,8 +233,8 @@ class StoredColumn {
         return static_cast<std::int64_t>(picks.count) - valid;
     }
 
-    // Finds the strings of rows: where they begin here, and where each ends in a result in which the first
-    // one begins at 0. Returns the bytes of all.
+    // Finds the strings of rows: where each begins here, and where it ends in a result in which the first one
+    // begins at 0. Returns the bytes of all.
     std::int64_t find_strings(const Picks& picks, std::int64_t* begins, std::uint8_t* ends,
                               std::size_t at) const {
         return with_offset([&]<class Offset>(Offset) {
@@ -247,7 +247,7 @@ class StoredColumn {
         });
     }
 
-    // Copies strings that were found to a result, from its byte `byte` on. Returns where the last one ends.
+    // Copies strings that were found to a result, from its byte `byte` on. Returns the last end.
     std::int64_t copy_strings(const std::int64_t* begins, std::size_t count, std::uint8_t* ends,
                               std::size_t at, std::uint8_t* strings, std::int64_t byte) const {
         return with_offset([&]<class Offset>(Offset) {

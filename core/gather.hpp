@@ -22,8 +22,8 @@ void gather(const Value* values, const std::int64_t* rows, std::size_t count, Va
     for (std::size_t i = ahead; i < count; ++i) out[i] = values[rows[i]];
 }
 
-// Where the bytes of strings begin that exist, which stand behind offsets, and where each ends if the first
-// one begins at 0. Missing rows have no bytes. Returns where the last one ends.
+// Finds the bytes of strings: where each begins behind the first offset, and where it ends in a result in
+// which the first one begins at 0. Rows exist; those that are missing have no bytes. Returns the last end.
 template <class Offset>
 std::int64_t find_strings(const std::int64_t* offsets, const std::int64_t* rows, std::size_t count,
                           const std::uint8_t* missing, std::int64_t* begins, Offset* ends) {
@@ -38,8 +38,8 @@ std::int64_t find_strings(const std::int64_t* offsets, const std::int64_t* rows,
     return end;
 }
 
-// Copies strings that were found among `size` bytes to out[at] on, and moves their ends there. Short ones are
-// copied in whole blocks, whose surplus is overwritten by the next ones. Returns where the last one ends.
+// Copies strings that were found, among `size` bytes, to out[at] on, and shifts their ends by `at`. Short
+// ones are copied in whole blocks, whose surplus the next ones overwrite. Returns the last end.
 template <class Offset>
 std::int64_t copy_strings(const std::uint8_t* data, std::size_t size, const std::int64_t* begins,
                           std::size_t count, Offset* ends, std::uint8_t* out, std::int64_t at) {

@@ -52,7 +52,7 @@ class Taker {
         ArrowResult* to;
         std::uint8_t* values;                    // or the ends of strings
         std::uint8_t* validity;                  // or nullptr
-        std::unique_ptr<std::int64_t[]> begins;  // of strings, where they are stored
+        std::unique_ptr<std::int64_t[]> begins;  // of strings, in the store
         std::uint8_t* strings = nullptr;
     };
     struct Total {

@@ -21,7 +21,7 @@ nb::object hash_bytes(const nb::handle& offsets, const nb::handle& data) {
     return hashed<std::int64_t>(view_of(offsets, NPY_INT64), bytes, alone);
 }
 
-// Values of both sides, each in their order, in the order of arrival that the side of each tells.
+// Merges the values of both sides into the order of arrival, given the side of each row.
 nb::object interleave(const nb::handle& sides, const nb::handle& left, const nb::handle& right) {
     if (!PyArray_Check(left.ptr())) throw nb::type_error("not an array");
     const int type = PyArray_TYPE(reinterpret_cast<PyArrayObject*>(left.ptr()));

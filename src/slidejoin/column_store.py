@@ -318,7 +318,7 @@ def keeper(
         ) from None
 
 
-class Lent:
+class BorrowedRows:
     """Rows of a table that is not kept, to be taken by number: the columns of types that the core stores.
 
     Attributes

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin.column_store import Lent, appended, keeper, nulls
+from slidejoin.column_store import BorrowedRows, appended, keeper, nulls
 from slidejoin.errors import SchemaError, listed, missing_column, suggestion
 
 EXPECTED = (
@@ -413,11 +413,11 @@ def _parts_of(table: pa.Table, parts: Sequence[NDArray[np.int64]], rising: bool 
     """Several parts of the rows of a table, each row in one of them at most, unless not ``rising``."""
     if (rising and any(len(rows) == table.num_rows for rows in parts)) or not table.num_columns:
         return [table.slice(0, len(rows)) for rows in parts]
-    lent, schema, made = Lent(table), table.schema, []
+    borrowed, schema, made = BorrowedRows(table), table.schema, []
     for rows in parts:
-        taken = lent.take(rows)
+        taken = borrowed.take(rows)
         if taken.num_columns < len(schema):
-            plain = dict(zip(lent.columns, taken.columns, strict=True))
+            plain = dict(zip(borrowed.columns, taken.columns, strict=True))
             columns = [
                 plain[i] if i in plain else _column_rows(table.column(i), field, rows)
                 for i, field in enumerate(schema)
