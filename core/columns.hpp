@@ -233,32 +233,32 @@ class StoredColumn {
         return static_cast<std::int64_t>(picks.count) - valid;
     }
 
-    // Bytes of the strings of rows; whether a result can have so many in all, 32-bit offsets at most `most`.
-    std::int64_t string_bytes(const Picks& picks) const {
-        return picks.stored ? gathered_bytes(offsets(), picks.rows, picks.count, picks.missing) : 0;
-    }
-    bool can_address(std::int64_t bytes, std::int64_t most) const {
-        return kind_ == kOffsets64 || bytes <= most;
+    // Finds the strings of rows: where each begins here, and where it ends in a result in which the first one
+    // begins at 0. Returns the bytes of all.
+    std::int64_t find_strings(const Picks& picks, std::int64_t* begins, std::uint8_t* ends,
+                              std::size_t at) const {
+        return with_offset([&]<class Offset>(Offset) {
+            Offset* const to = reinterpret_cast<Offset*>(ends) + at;
+            if (picks.stored)
+                return slidejoin::find_strings(offsets(), picks.rows, picks.count, picks.missing, begins, to);
+            std::fill_n(to, picks.count, Offset{0});
+            std::fill_n(begins, picks.count, 0);
+            return std::int64_t{0};
+        });
     }
 
-    // Writes one offset; or those from row `at` on, and strings from byte `byte` on. Returns where the last
-    // one ends.
-    void set_offset(std::uint8_t* values, std::size_t at, std::int64_t byte) const {
-        if (kind_ == kOffsets32)
-            reinterpret_cast<std::int32_t*>(values)[at] = static_cast<std::int32_t>(byte);
-        else reinterpret_cast<std::int64_t*>(values)[at] = byte;
+    // Copies strings that were found to a result, from its byte `byte` on. Returns the last end.
+    std::int64_t copy_strings(const std::int64_t* begins, std::size_t count, std::uint8_t* ends,
+                              std::size_t at, std::uint8_t* strings, std::int64_t byte) const {
+        return with_offset([&]<class Offset>(Offset) {
+            return slidejoin::copy_strings(values_.data(), values_.size(), begins, count,
+                                           reinterpret_cast<Offset*>(ends) + at, strings, byte);
+        });
     }
-    std::int64_t take_strings(const Picks& picks, std::uint8_t* values, std::size_t at, std::uint8_t* strings,
-                              std::int64_t byte) const {
-        const auto typed = [&]<class Offset>(Offset) {
-            auto* begins = reinterpret_cast<Offset*>(values) + at;
-            if (!picks.stored) std::fill_n(begins, picks.count, Offset{0});
-            else
-                byte = gather_strings(offsets(), values_.data(), picks.rows, picks.count, picks.missing,
-                                      begins, strings, byte);
-            return byte;
-        };
-        return kind_ == kOffsets32 ? typed(std::int32_t{}) : typed(std::int64_t{});
+
+    // Whether a result can have so many bytes of strings, 32-bit offsets at most `most`.
+    bool can_address(std::int64_t bytes, std::int64_t most) const {
+        return kind_ == kOffsets64 || bytes <= most;
     }
 
     // Whether two byte strings are equal.
@@ -271,6 +271,10 @@ class StoredColumn {
     }
 
   private:
+    template <class Call>
+    std::int64_t with_offset(const Call& call) const {
+        return kind_ == kOffsets32 ? call(std::int32_t{}) : call(std::int64_t{});
+    }
     std::size_t width() const { return kind_ == kBits ? 1 : static_cast<std::size_t>(kind_); }
     const std::int64_t* offsets() const { return offsets_.as<std::int64_t>(); }
     std::size_t offset_count() const { return offsets_.size() / sizeof(std::int64_t); }

@@ -9,7 +9,7 @@
 
 namespace slidejoin {
 
-inline constexpr std::size_t kGatherAhead = 24;
+inline constexpr std::size_t kGatherAhead = 64;
 
 // Rows exist.
 template <class Value>
@@ -22,32 +22,44 @@ void gather(const Value* values, const std::int64_t* rows, std::size_t count, Va
     for (std::size_t i = ahead; i < count; ++i) out[i] = values[rows[i]];
 }
 
-// Bytes of strings that exist, which stand behind offsets. Missing rows have none.
-inline std::int64_t gathered_bytes(const std::int64_t* offsets, const std::int64_t* rows, std::size_t count,
-                                   const std::uint8_t* missing) {
-    std::int64_t total = 0;
+// Finds the bytes of strings: where each begins behind the first offset, and where it ends in a result in
+// which the first one begins at 0. Rows exist; those that are missing have no bytes. Returns the last end.
+template <class Offset>
+std::int64_t find_strings(const std::int64_t* offsets, const std::int64_t* rows, std::size_t count,
+                          const std::uint8_t* missing, std::int64_t* begins, Offset* ends) {
+    std::int64_t end = 0;
     for (std::size_t i = 0; i < count; ++i) {
         if (i + kGatherAhead < count) __builtin_prefetch(offsets + rows[i + kGatherAhead]);
-        if (!missing || !missing[i]) total += offsets[rows[i] + 1] - offsets[rows[i]];
+        const std::int64_t begin = offsets[rows[i]], after = offsets[rows[i] + 1];
+        begins[i] = begin - offsets[0];
+        if (!missing || !missing[i]) end += after - begin;
+        ends[i] = static_cast<Offset>(end);
     }
-    return total;
+    return end;
 }
 
-// Copies strings that exist to out[at] on, and writes where each begins. Returns where the last one ends.
-// `data` begins at the first offset.
+// Copies strings that were found, among `size` bytes, to out[at] on, and shifts their ends by `at`. Short
+// ones are copied in whole blocks, whose surplus the next ones overwrite. Returns the last end.
 template <class Offset>
-std::int64_t gather_strings(const std::int64_t* offsets, const std::uint8_t* data, const std::int64_t* rows,
-                            std::size_t count, const std::uint8_t* missing, Offset* begins, std::uint8_t* out,
-                            std::int64_t at) {
-    const std::int64_t base = offsets[0];
+std::int64_t copy_strings(const std::uint8_t* data, std::size_t size, const std::int64_t* begins,
+                          std::size_t count, Offset* ends, std::uint8_t* out, std::int64_t at) {
+    constexpr std::int64_t kBlock = 32;
+    const std::int64_t start = at, room = start + static_cast<std::int64_t>(ends[count - 1]) - 2 * kBlock;
+    const std::int64_t last = static_cast<std::int64_t>(size) - 2 * kBlock;
     for (std::size_t i = 0; i < count; ++i) {
-        if (i + 2 * kGatherAhead < count) __builtin_prefetch(offsets + rows[i + 2 * kGatherAhead]);
-        if (i + kGatherAhead < count) __builtin_prefetch(data + (offsets[rows[i + kGatherAhead]] - base));
-        begins[i] = static_cast<Offset>(at);
-        if (missing && missing[i]) continue;
-        const std::int64_t from = offsets[rows[i]], length = offsets[rows[i] + 1] - from;
-        if (length) std::memcpy(out + at, data + (from - base), static_cast<std::size_t>(length));
-        at += length;
+        if (i + kGatherAhead < count) {
+            __builtin_prefetch(data + begins[i + kGatherAhead]);
+            __builtin_prefetch(data + begins[i + kGatherAhead] + kBlock - 1);
+        }
+        const std::int64_t end = start + static_cast<std::int64_t>(ends[i]), length = end - at;
+        const std::uint8_t* from = data + begins[i];
+        if (length <= 2 * kBlock && begins[i] <= last && at <= room) {
+            std::memcpy(out + at, from, kBlock);
+            if (length > kBlock) std::memcpy(out + at + kBlock, from + kBlock, kBlock);
+        } else if (length) {
+            std::memcpy(out + at, from, static_cast<std::size_t>(length));
+        }
+        ends[i] = static_cast<Offset>(at = end);
     }
     return at;
 }

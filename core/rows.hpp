@@ -97,20 +97,21 @@ class Rows {
     // and which, if so.
     bool find(const std::int64_t* positions, std::size_t count, std::int64_t* places,
               std::uint8_t* missing) const {
-        const auto first = static_cast<std::int64_t>(first_);
-        bool known = true, some_missing = false;
+        const std::uint64_t last = size() - 1;
+        std::uint64_t outside = 0;  // its highest bit: whether a position is not among those stored
         for (std::size_t i = 0; i < count; ++i) {
-            places[i] = positions[i] - first;
-            const bool none = positions[i] == -1;
-            some_missing |= none;
-            known &= none | (static_cast<std::uint64_t>(places[i]) < size());
+            const std::uint64_t place = static_cast<std::uint64_t>(positions[i]) - first_;
+            places[i] = static_cast<std::int64_t>(place);
+            outside |= place | (last - place);
         }
-        if (!known) refuse(positions, count);
-        if (!some_missing) return false;
+        if (!(outside >> 63)) return false;
+        bool known = true;
         for (std::size_t i = 0; i < count; ++i) {
             missing[i] = positions[i] == -1;
             if (missing[i]) places[i] = 0;
+            else known &= static_cast<std::uint64_t>(places[i]) < size();
         }
+        if (!known) refuse(positions, count);
         return true;
     }
 

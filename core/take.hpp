@@ -50,8 +50,9 @@ class Taker {
     struct TakenColumn {
         const StoredColumn* from;
         ArrowResult* to;
-        std::uint8_t* values;    // or the offsets of strings
-        std::uint8_t* validity;  // or nullptr
+        std::uint8_t* values;                    // or the ends of strings
+        std::uint8_t* validity;                  // or nullptr
+        std::unique_ptr<std::int64_t[]> begins;  // of strings, in the store
         std::uint8_t* strings = nullptr;
     };
     struct Total {
@@ -66,7 +67,13 @@ class Taker {
         auto* values = made->allocate<std::uint8_t>(1, from.taken_bytes(count_));
         std::uint8_t* validity = nullptr;
         if (missing || from.nullable()) validity = made->allocate<std::uint8_t>(0, (count_ + 7) / 8);
-        columns_.push_back({&from, made.get(), values, validity});
+        columns_.push_back({&from, made.get(), values, validity, nullptr});
+        if (from.is_bytes()) {
+            const auto width = from.taken_bytes(0);
+            std::memset(values, 0, width);
+            columns_.back().values += width;
+            columns_.back().begins.reset(new std::int64_t[count_]);
+        }
         result_->add(std::move(made));
         has_strings_ |= from.is_bytes();
     }
@@ -93,7 +100,8 @@ class Taker {
             const TakenColumn& column = columns_[i];
             Total& sum = total(i, part);
             if (column.validity) sum.nulls += column.from->take_validity(picks, column.validity, at);
-            if (column.from->is_bytes()) sum.bytes += column.from->string_bytes(picks);
+            if (column.from->is_bytes())
+                sum.bytes += column.from->find_strings(picks, column.begins.get() + at, column.values, at);
             else column.from->take_values(picks, column.values, at);
         });
     }
@@ -104,17 +112,19 @@ class Taker {
         for (std::size_t part = 0; part < parts_; ++part) bytes += std::exchange(total(i, part).bytes, bytes);
         if (!columns_[i].from->can_address(bytes, most)) return false;
         columns_[i].strings = columns_[i].to->allocate<std::uint8_t>(2, static_cast<std::size_t>(bytes));
-        columns_[i].from->set_offset(columns_[i].values, count_, bytes);
         return true;
     }
 
     void take_strings(std::size_t part, Slice blocks) {
-        each_block(blocks, [&](std::size_t i, const Picks& picks, std::size_t at) {
+        const std::size_t end = std::min(count_, blocks.to * kBlockRows);
+        for (std::size_t i = 0; i < columns_.size(); ++i) {
             const TakenColumn& column = columns_[i];
-            if (!column.from->is_bytes()) return;
-            std::int64_t& byte = total(i, part).bytes;
-            byte = column.from->take_strings(picks, column.values, at, column.strings, byte);
-        });
+            std::int64_t byte = total(i, part).bytes;
+            if (!column.from->is_bytes()) continue;
+            for (std::size_t at = blocks.from * kBlockRows; at < end; at += kBlockRows)
+                byte = column.from->copy_strings(column.begins.get() + at, std::min(kBlockRows, end - at),
+                                                 column.values, at, column.strings, byte);
+        }
     }
 
     void set_nulls(std::size_t column) {

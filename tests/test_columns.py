@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -383,3 +384,16 @@ def test_the_core_takes_known_columns_only():
     rows = _core.NativeRows([8, 4], 0)
     with pytest.raises(IndexError, match="not stored"):
         rows.take(pa.array([], pa.int64()).to_numpy(), 100, columns=[2])
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint16, np.float32, np.int64])
+def test_the_core_interleaves_the_values_of_both_sides(dtype):
+    sides = np.array([1, 0, 0, 1, 0], np.uint8)
+    left, right = np.array([1, 0, 1], dtype), np.array([0, 1], dtype)
+    assert _core.interleave(sides, left, right).tolist() == np.array([0, 1, 0, 1, 1], dtype).tolist()
+    assert _core.interleave(sides[:0], left[:0], right[:0]).dtype == dtype
+    for wrong in (sides[1:], sides[:-1], 1 - sides, np.full(5, 2, np.uint8)):
+        with pytest.raises(ValueError, match="do not fit"):
+            _core.interleave(wrong, left, right)
+    with pytest.raises(TypeError):
+        _core.interleave(sides, left, right.astype(np.complex128))

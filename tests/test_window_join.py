@@ -422,6 +422,16 @@ def test_keys_and_times_are_read_alike_from_slices_with_nulls_and_from_chunks(ty
     assert pairs == [{(1, 1), (1, 6), (6, 1), (6, 6), (4, 4), (7, 7)}] * 2
 
 
+def test_null_keys_of_interleaved_rows_stay_on_their_side() -> None:
+    for missing in (0, 1):
+        keys = [[None, 1, 1, 2], [1, None, 2, 1]][missing]
+        join = sj.WindowJoin(sj.band("k", within=0), sj.rows(10))
+        found = join.push(arrivals={"side": [0, 1, 0, 1], "k": pa.array(keys, pa.int64())})
+        assert found.to_pylist() == [{"k": 1, "k_right": 1}]
+        stats = join.stats
+        assert (stats["null_left"], stats["null_right"]) == ((1, 0), (0, 1))[missing]
+
+
 def test_arrivals_with_a_payload_of_sixteen_bytes():
     spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 2, pa.month_day_nano_interval())
     join = sj.WindowJoin(sj.equal("id"), sj.rows(5))

@@ -17,8 +17,6 @@ using namespace nb::literals;
 namespace slidejoin {
 namespace {
 
-using AnyColumn = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Room = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;  // to be written to
 using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

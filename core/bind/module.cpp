@@ -1,7 +1,6 @@
 // The module: the one part of the core, with its headers beside it, that knows Python.
 #include <nanobind/stl/shared_ptr.h>
 
-#include "../gather.hpp"
 #include "../merge.hpp"
 #include "join.hpp"
 #include "rows.hpp"
@@ -22,25 +21,32 @@ nb::object hash_bytes(const nb::handle& offsets, const nb::handle& data) {
     return hashed<std::int64_t>(view_of(offsets, NPY_INT64), bytes, alone);
 }
 
-// Values of an unsigned type, by row, into memory of their type: of Arrow, which keeps it for the next
-// result.
-void take(const AnyColumn& values, const Numbers& rows, const Room& out) {
-    if (out.dtype() != values.dtype() || out.shape(0) != rows.shape(0))
-        throw nb::type_error("room of another type or length than the values taken");
-    bool known = true;
-    for (std::size_t i = 0; i < rows.shape(0); ++i)
-        known &= static_cast<std::uint64_t>(rows.data()[i]) < values.shape(0);
-    if (!known) throw std::out_of_range("row number out of range");
-    const auto gathered = [&]<class Value>(Value) {
-        nb::gil_scoped_release released;
-        gather(static_cast<const Value*>(values.data()), rows.data(), rows.shape(0),
-               static_cast<Value*>(out.data()));
+// Merges the values of both sides into the order of arrival, given the side of each row.
+nb::object interleave(const nb::handle& sides, const nb::handle& left, const nb::handle& right) {
+    if (!PyArray_Check(left.ptr())) throw nb::type_error("not an array");
+    const int type = PyArray_TYPE(reinterpret_cast<PyArrayObject*>(left.ptr()));
+    const ArrayView order = view_of(sides, NPY_UINT8), a = view_of(left, type), b = view_of(right, type);
+    const auto* side = static_cast<const std::uint8_t*>(order.data);
+    if (a.size + b.size != order.size ||
+        static_cast<std::size_t>(std::count(side, side + order.size, 1)) != b.size)
+        throw nb::value_error("sides that do not fit the values");
+    nb::object result;
+    void* const out = new_array<std::uint8_t>(order.size, type, result);
+    const auto write = [&]<class Value>(Value) {
+        const auto *lefts = static_cast<const Value*>(a.data), *rights = static_cast<const Value*>(b.data);
+        for (std::size_t i = 0, seen = 0; i < order.size; ++i) {
+            const bool is_right = side[i] == 1;
+            static_cast<Value*>(out)[i] = *(is_right ? rights + seen : lefts + (i - seen));
+            seen += is_right;
+        }
     };
-    if (values.dtype() == nb::dtype<std::uint8_t>()) gathered(std::uint8_t{});
-    else if (values.dtype() == nb::dtype<std::uint16_t>()) gathered(std::uint16_t{});
-    else if (values.dtype() == nb::dtype<std::uint32_t>()) gathered(std::uint32_t{});
-    else if (values.dtype() == nb::dtype<std::uint64_t>()) gathered(std::uint64_t{});
-    else throw nb::type_error("values of another type than uint8, uint16, uint32 or uint64");
+    const auto width = PyArray_ITEMSIZE(reinterpret_cast<PyArrayObject*>(left.ptr()));
+    if (width == 1) write(std::uint8_t{});
+    else if (width == 2) write(std::uint16_t{});
+    else if (width == 4) write(std::uint32_t{});
+    else if (width == 8) write(std::uint64_t{});
+    else throw nb::type_error("values of another width than 1, 2, 4 or 8 bytes");
+    return result;
 }
 
 // Runs of (times, side, how many rows in front have no time) as one sequence: the side of each row, and which
@@ -112,9 +118,10 @@ NB_MODULE(_core, m) {
     m.def("hash_bytes", &hash_bytes, "offsets"_a, "data"_a,
           nb::sig("def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[typing.Any]"),
           "A 64-bit hash of each value, the same on every machine.");
-    m.def("take", &take, "values"_a, "rows"_a, "out"_a,
-          nb::sig("def take(values: object, rows: object, out: object) -> None"),
-          "Values of an unsigned type, by row, into `out`.");
+    m.def("interleave", &interleave, "sides"_a, "left"_a, "right"_a,
+          nb::sig("def interleave(sides: object, left: object, right: object) -> "
+                  "numpy.typing.NDArray[typing.Any]"),
+          "Values of both sides in the order of arrival.");
     m.def("merge", &merge, "runs"_a,
           nb::sig("def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[typing.Any], "
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),

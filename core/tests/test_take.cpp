@@ -45,7 +45,8 @@ class Batch {
         else {
             std::vector<std::int64_t> ends{0};
             for (std::size_t i = 0; i < size; ++i)
-                ends.push_back(ends.back() + static_cast<std::int64_t>(below(random, 9)));
+                ends.push_back(ends.back() +
+                               static_cast<std::int64_t>(below(random, below(random, 4) ? 9 : 100)));
             column.buffers[2] = bytes(static_cast<std::size_t>(ends.back()) + 1);
             const std::size_t width = static_cast<std::size_t>(-kind);
             column.buffers[1].resize(ends.size() * width);
@@ -211,6 +212,17 @@ TEST(some_columns_are_those_among_all_in_any_order) {
     CHECK(child({5, 0, 1, 5}, 3) == child({5}, 0));
 }
 
+TEST(strings_that_are_lent_are_not_read_behind_their_end) {
+    Random random(8);
+    const Batch lent(random, 50);
+    Crew one(1);
+    Rows rows(kKinds, 0);
+    rows.append(lent.array(), one, std::make_shared<int>(0));
+    const std::vector<std::int64_t> last(100, 49);
+    const std::vector<TakenRows> sides{{&rows, last.data(), {3, 4}}};
+    CHECK(Taker(sides, last.size(), one).take(1 << 30) != nullptr);
+}
+
 TEST(strings_beyond_the_most_bytes_are_refused) {
     const StoredRows stored(1, 10'000, 6);
     std::vector<std::int64_t> positions(9'000);
@@ -220,6 +232,6 @@ TEST(strings_beyond_the_most_bytes_are_refused) {
     for (const std::size_t workers : {1, 3}) {
         Crew crew(workers);
         CHECK(Taker(sides, positions.size(), crew).take(9'000) == nullptr);
-        CHECK(Taker(sides, positions.size(), crew).take(90'000) != nullptr);
+        CHECK(Taker(sides, positions.size(), crew).take(200'000) != nullptr);
     }
 }

@@ -18,8 +18,8 @@ def indexes() -> dict[str, list[tuple[str, float, float, float, str]]]:
 def hash_bytes(offsets: object, data: object) -> numpy.typing.NDArray[Any]:
     """A 64-bit hash of each value, the same on every machine."""
 
-def take(values: object, rows: object, out: object) -> None:
-    """Values of an unsigned type, by row, into `out`."""
+def interleave(sides: object, left: object, right: object) -> numpy.typing.NDArray[Any]:
+    """Values of both sides in the order of arrival."""
 
 def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[Any], numpy.typing.NDArray[Any]]:
     """

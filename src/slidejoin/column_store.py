@@ -48,21 +48,30 @@ class Keeper(Protocol):
     def take(self, positions: Positions) -> pa.Array | pa.ChunkedArray: ...
 
 
+# The kinds of types whose parameters do not matter, by the number of the type.
+_KINDS: dict[int, int] = {
+    type_.id: kind
+    for kind, types in (
+        (0, (pa.bool_(),)),
+        (1, (pa.int8(), pa.uint8())),
+        (2, (pa.int16(), pa.uint16(), pa.float16())),
+        (4, (pa.int32(), pa.uint32(), pa.float32(), pa.date32(), pa.time32("s"))),
+        (8, (pa.int64(), pa.uint64(), pa.float64(), pa.date64(), pa.time64("us"))),
+        (8, (pa.timestamp("s"), pa.duration("s"))),
+        (16, (pa.month_day_nano_interval(),)),
+        (-4, (pa.string(), pa.binary())),
+        (-8, (pa.large_string(), pa.large_binary())),
+    )
+    for type_ in types
+}
+
+
 def native_kind(type_: pa.DataType) -> int | None:
     """How the core stores a type: its width, 0 for bits, the width of offsets below 0; None if not at all."""
-    kind = pa.types
-    if isinstance(type_, pa.BaseExtensionType):
-        return None
-    if kind.is_boolean(type_):
-        return 0
-    if type_ in (pa.string(), pa.binary()):
-        return -4
-    if type_ in (pa.large_string(), pa.large_binary()):
-        return -8
-    is_fixed = kind.is_primitive(type_) or kind.is_decimal(type_) or kind.is_fixed_size_binary(type_)
-    if (is_fixed and type_.bit_width) or type_ == pa.month_day_nano_interval():
-        return int(type_.bit_width) // 8
-    return None
+    kind = _KINDS.get(type_.id)
+    if kind is None and (pa.types.is_decimal(type_) or pa.types.is_fixed_size_binary(type_)):
+        return type_.bit_width // 8 or None
+    return kind
 
 
 def native_batch(table: pa.Table, crew: _core.NativeCrew | None = None) -> _core.NativeBatch:
@@ -118,8 +127,8 @@ class Plain:
     def spilled(self) -> int:
         return self.rows.spilled
 
-    def appended(self, at: int, array: pa.Array | pa.ChunkedArray, borrow: bool = False) -> Self:
-        self.rows.write(at, native_batch(pa.Table.from_arrays([array], schema=self._schema)), borrow)
+    def appended(self, at: int, array: pa.Array | pa.ChunkedArray) -> Self:
+        self.rows.write(at, native_batch(pa.Table.from_arrays([array], schema=self._schema)))
         return self
 
     def limited(self, first: int, after: int) -> Self:
@@ -309,14 +318,32 @@ def keeper(
         ) from None
 
 
-def take_once(column: pa.ChunkedArray, field: pa.Field, positions: Positions) -> pa.Array | pa.ChunkedArray:
-    """Rows of a column that is not kept. Cost: as a take, and a copy of what cannot be read in place."""
-    kept = keeper(field)
-    if not len(positions):
-        return pa.nulls(0, field.type)
-    if isinstance(kept, Plain):
-        return kept.appended(0, column, borrow=True).take(positions)
-    return appended(kept, 0, column, field).take(positions)
+class BorrowedRows:
+    """Rows of a table that is not kept, to be taken by number: the columns of types that the core stores.
+
+    Attributes
+    ----------
+    columns : list of int
+        The numbers of these columns.
+
+    Notes
+    -----
+    Cost: O(columns), and a copy of what cannot be read in place. A take costs O(positions) for each column.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        kinds = [native_kind(type_) for type_ in table.schema.types]
+        self.columns = [i for i, kind in enumerate(kinds) if kind is not None]
+        if len(self.columns) < len(kinds):
+            table = table.select(self.columns)
+        self._schema = table.schema
+        self._rows = _core.NativeRows([kind for kind in kinds if kind is not None], 0)
+        self._rows.write(0, native_batch(table), borrow=True)
+
+    def take(self, positions: Positions) -> pa.Table:
+        """The rows at these numbers."""
+        batches = taken_batches(lambda part: self._rows.take(part, MAX_BYTES), self._schema, positions)
+        return pa.Table.from_batches(batches)
 
 
 def appended(kept: Keeper, at: int, column: pa.ChunkedArray, field: pa.Field) -> Keeper:

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slidejoin import _core
-from slidejoin.column_store import nulls, take_once
+from slidejoin.column_store import BorrowedRows, appended, keeper, nulls
 from slidejoin.errors import SchemaError, listed, missing_column, suggestion
 
 EXPECTED = (
@@ -333,7 +332,7 @@ def split_arrivals(
 
     Notes
     -----
-    Cost: O(rows), one filter for each column and side.
+    Cost: O(rows), a take of all columns for each side.
 
     Examples
     --------
@@ -341,17 +340,17 @@ def split_arrivals(
     >>> sides, left.to_pylist(), right.to_pylist()
     (array([0, 1], dtype=uint8), [{'x': 1}], [{'x': 2}])
     """
-    _unique(table.column_names, "arrivals")
-    if not table.num_columns and not table.num_rows:
+    names = table.schema.names
+    _unique(names, "arrivals")
+    if not names and not table.num_rows:
         return np.zeros(0, np.uint8), table, table
-    if side_column not in table.column_names:
+    if side_column not in names:
         raise SchemaError(
-            f"arrivals have no column {side_column!r} that tells the side; "
-            f"they have {listed(table.column_names)}"
-            f"{suggestion(side_column, table.column_names) or ', name it by side='}"
+            f"arrivals have no column {side_column!r} that tells the side; they have {listed(names)}"
+            f"{suggestion(side_column, names) or ', name it by side='}"
         )
     sides = _sides(table.column(side_column), side_column)
-    others = [column for column in table.column_names if column != side_column]
+    others = [column for column in names if column != side_column]
     wanted = [others if schema is None else schema.names for schema in (left, right)]
     for column in others:
         if column not in wanted[0] and column not in wanted[1]:
@@ -359,15 +358,25 @@ def split_arrivals(
                 f"arrivals have a column {column!r} that neither side has; left has {listed(wanted[0])}, "
                 f"right has {listed(wanted[1])}"
             )
+    is_right = sides.view(np.bool_)
+    rows = [(~is_right).nonzero()[0], is_right.nonzero()[0]]
     # A column that arrivals do not have is left out here, so that the check of its side reports it.
-    tables = [table.select([name for name in names if name in others]) for names in wanted]
-    return sides, rows_of(tables[0], np.flatnonzero(sides == 0)), rows_of(tables[1], np.flatnonzero(sides))
+    if wanted[0] == wanted[1]:
+        return sides, *_parts_of(_existing(table, wanted[0], others), rows)
+    left_rows, right_rows = (
+        rows_of(_existing(table, each, others), own) for each, own in zip(wanted, rows, strict=True)
+    )
+    return sides, left_rows, right_rows
+
+
+def _existing(table: pa.Table, wanted: Sequence[str], among: Sequence[str]) -> pa.Table:
+    return table.select([name for name in wanted if name in among])
 
 
 def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     if pa.types.is_integer(column.type) and not column.null_count:
         numbers = column.to_numpy()
-        if not len(numbers) or (numbers.min() >= 0 and numbers.max() <= 1):
+        if not (numbers >> 1).any():  # 0 and 1 only
             return np.ascontiguousarray(numbers, np.uint8)
     plain = column
     if pa.types.is_dictionary(column.type):
@@ -397,46 +406,25 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
 
 def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa.Table:
     """Rows of a table, also for the types that Arrow cannot take from; each once, unless not ``rising``."""
-    if (rising and len(rows) == table.num_rows) or not table.num_columns:
-        return table.slice(0, len(rows))
-    rows = np.ascontiguousarray(rows, np.int64)
-    columns = [
-        _numbers_at(column, rows) or _column_rows(column, field, rows)
-        for column, field in zip(table.columns, table.schema, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    return _parts_of(table, [np.ascontiguousarray(rows, np.int64)], rising)[0]
 
 
-def _numbers_at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array | None:
-    """Rows of a column of whole bytes without nulls; None for others."""
-    type_ = column.type
-    if not pa.types.is_primitive(type_) or type_.bit_width not in (8, 16, 32, 64) or column.null_count:
-        return None
-    dtype = np.dtype(f"u{type_.bit_width // 8}")
-    chunks = [
-        np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * dtype.itemsize)
-        for chunk in column.chunks
-        if len(chunk)
-    ]
-    in_place = len(chunks) == 1 and chunks[0].flags.aligned
-    values = chunks[0] if in_place else np.concatenate([np.empty(0, dtype), *chunks])
-    return pa.Array.from_buffers(type_, len(rows), [None, pa.py_buffer(_gathered(values, rows))])
-
-
-# Bytes from which on memory is asked of Arrow, which keeps it for the next result: the system's has to be
-# cleared each time.
-_LARGE = 2**20
-
-
-def _gathered(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Values of an unsigned type, by row."""
-    size = len(rows) * values.itemsize
-    if size < _LARGE:
-        out = np.empty(len(rows), values.dtype)
-    else:
-        out = np.frombuffer(pa.allocate_buffer(size), values.dtype)
-    _core.take(values, rows, out)
-    return out
+def _parts_of(table: pa.Table, parts: Sequence[NDArray[np.int64]], rising: bool = True) -> list[pa.Table]:
+    """Several parts of the rows of a table, each row in one of them at most, unless not ``rising``."""
+    if (rising and any(len(rows) == table.num_rows for rows in parts)) or not table.num_columns:
+        return [table.slice(0, len(rows)) for rows in parts]
+    borrowed, schema, made = BorrowedRows(table), table.schema, []
+    for rows in parts:
+        taken = borrowed.take(rows)
+        if taken.num_columns < len(schema):
+            plain = dict(zip(borrowed.columns, taken.columns, strict=True))
+            columns = [
+                plain[i] if i in plain else _column_rows(table.column(i), field, rows)
+                for i, field in enumerate(schema)
+            ]
+            taken = pa.Table.from_arrays(columns, schema=schema)
+        made.append(taken)
+    return made
 
 
 def _column_rows(
@@ -448,7 +436,8 @@ def _column_rows(
             return _cast(pc.take(_cast(column, type_), pa.array(rows), boundscheck=False), column.type)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             pass
-    return take_once(column, field, rows)  # nested views, run-end encoded, too long for one array
+    # Nested views, run-end encoded, too long for one array.
+    return appended(keeper(field), 0, column, field).take(rows) if len(rows) else pa.nulls(0, field.type)
 
 
 def _unique(names: Sequence[str], owner: str) -> None:
