@@ -293,10 +293,13 @@ class SerialJoin final : public Engine {
         return start;
     }
 
-    // Whether the arrivals are plain ones (plain.hpp) of a join by one thread.
+    // Whether the arrivals are plain ones (plain.hpp) that one thread joins: up to three, which share them in
+    // phases, are no faster while matches are few.
     bool is_plain(const Batch& batch) const {
-        return admission_.one_pass(batch) && !has_locals() && !indexes_->shared() &&
-               (spec_.group <= kGroup || lanes_.wanted().load(std::memory_order_relaxed) <= 1);
+        if (!admission_.one_pass(batch) || has_locals() || indexes_->shared()) return false;
+        const std::uint32_t workers = lanes_.wanted().load(std::memory_order_relaxed);
+        return spec_.group <= kGroup || workers <= 1 ||
+               (workers <= 3 && spec_.strategy == Strategy::automatic && last_.found <= 8 * last_.arrivals);
     }
 
     // Joins plain arrivals from `start` on, some hundred at most, in groups of at most kGroup, until there

@@ -60,7 +60,7 @@ inline void compare(JoinSpec spec, const Input& input, std::size_t step, std::ui
     const Strategy strategy = std::exchange(spec.strategy, Strategy::automatic);
     const auto one = make_engine(spec, level);
     spec.workers = workers;
-    spec.strategy = strategy;
+    spec.strategy = strategy == Strategy::automatic ? Strategy::phases : strategy;  // also of plain arrivals
     const auto several = make_engine(spec, level);
     testing::Random random(step);
     for (std::size_t from = 0; from < input.keys.size(); from += step) {
