@@ -9,7 +9,7 @@
 
 namespace slidejoin {
 
-inline constexpr std::size_t kGatherAhead = 24;
+inline constexpr std::size_t kGatherAhead = 96;
 
 // Rows exist.
 template <class Value>

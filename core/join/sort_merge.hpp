@@ -13,68 +13,11 @@
 #include "../crew.hpp"
 #include "../table_join.hpp"
 #include "filter.hpp"
+#include "merged_pairs.hpp"
 #include "parts.hpp"
 #include "table_sort.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
-
-// Writes pairs of rows: to the end of a result, or where room was left for them.
-class PairWriter {
-  public:
-    explicit PairWriter(Pairs& pairs) : pairs_(&pairs) {}
-    PairWriter(std::int64_t* left, std::int64_t* right, std::size_t count)
-        : left_(left), right_(right), end_(left + count) {}
-
-    // Writes a row's partners in ascending order. The array is changed, and read beyond its end.
-    void write(std::size_t row, std::uint32_t* partners, std::size_t count, Buffer<std::uint32_t>& scratch) {
-        sort_positions(partners, count, scratch);
-        if (pairs_) {
-            pairs_->reserve(count);
-            left_ = pairs_->left() + pairs_->size();
-            right_ = pairs_->right() + pairs_->size();
-            pairs_->add(count);
-        }
-        for (std::size_t i = 0; i < count; ++i) right_[i] = partners[i];
-        std::fill_n(left_, count, static_cast<std::int64_t>(row));
-        left_ += count;
-        right_ += count;
-    }
-
-    // Whether there is room for four pairs.
-    bool has_four() const { return end_ - left_ >= 4; }
-
-    // Writes up to four partners, sorted without a branch. The next call overwrites unused pairs.
-    void write_four(std::size_t row, const std::uint32_t* partners, std::size_t count) {
-        constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-        std::uint32_t a = count > 0 ? partners[0] : kNone, b = count > 1 ? partners[1] : kNone;
-        std::uint32_t c = count > 2 ? partners[2] : kNone, d = count > 3 ? partners[3] : kNone;
-        order(a, b);
-        order(c, d);
-        order(a, c);
-        order(b, d);
-        order(b, c);
-        const auto left = static_cast<std::int64_t>(row);
-        left_[0] = left_[1] = left_[2] = left_[3] = left;
-        right_[0] = a;
-        right_[1] = b;
-        right_[2] = c;
-        right_[3] = d;
-        left_ += count;
-        right_ += count;
-    }
-
-  private:
-    static void order(std::uint32_t& a, std::uint32_t& b) {
-        const std::uint32_t less = std::min(a, b), more = std::max(a, b);
-        a = less;
-        b = more;
-    }
-
-    Pairs* pairs_ = nullptr;
-    std::int64_t* left_ = nullptr;
-    std::int64_t* right_ = nullptr;
-    std::int64_t* end_ = nullptr;
-};
 
 template <class Key>
 class SortMergeJoin {
@@ -97,13 +40,12 @@ class SortMergeJoin {
         if (merged_) merge();
         if (!pairs) result.matched.resize(probing_.size);
         if (!merged_ || !filter_.empty()) probe_all(pairs, result);
-        else if (pairs) write_all(result.pairs);
+        else if (pairs) write_all(result);
         else write_flags(result.matched.data());
     }
 
   private:
     static constexpr std::size_t kProbed = std::size_t{1} << 16;  // rows whose parts are found together
-    static constexpr std::size_t kAhead = 16;
     static constexpr std::size_t kPartsEach = 8;        // of a worker: they are not equally hard
     static constexpr std::uint64_t kCounted = 1 << 12;  // pairs that are counted together
     static constexpr std::uint32_t kFirst = 128;        // candidates tested together to find a first partner
@@ -174,63 +116,20 @@ class SortMergeJoin {
         });
     }
 
-    // All rows of the parts are partners: they are counted first, so that each worker writes about as many
-    // pairs, to their own place.
-    void write_all(Pairs& pairs) {
-        SharedParts rows = shared(probing_.size);
-        std::vector<std::uint64_t> before(rows.count() + 1);  // pairs before each part, and in all
-        pool_.run(workers_, [&](std::size_t) {
-            rows.each([&](std::size_t part, Slice slice) {
-                std::uint64_t sum = 0;
-                for (std::size_t row = slice.from; row < slice.to; ++row) sum += parts_[row].size();
-                before[part + 1] = sum;
-            });
-        });
-        std::partial_sum(before.begin(), before.end(), before.begin());
-        const std::uint64_t total = before.back();
-        check_limit(total);
-        make_room(pairs, total);
-        SharedParts places = shared(total);
-        pool_.run(workers_, [&](std::size_t) {
-            places.each([&](std::size_t, Slice slice) {
-                const Cut from = cut(slice.from, before), to = cut(slice.to, before);
-                PairWriter writer(pairs.left() + from.pair, pairs.right() + from.pair, to.pair - from.pair);
-                write_rows(from.row, to.row, writer);
-            });
-        });
-    }
-
-    // Where the pairs of a row begin.
-    struct Cut {
-        std::size_t row;
-        std::size_t pair;
-    };
-
-    // The first row that begins at a pair or behind it.
-    Cut cut(std::size_t pair, const std::vector<std::uint64_t>& before) const {
-        const auto part = static_cast<std::size_t>(std::upper_bound(before.begin(), before.end(), pair) -
-                                                   before.begin() - 1);
-        Cut at{Slice(probing_.size, part, before.size() - 1).from, before[part]};
-        while (at.pair < pair) at.pair += parts_[at.row++].size();
-        return at;
-    }
-
-    void write_rows(std::size_t first, std::size_t end, PairWriter& writer) const {
-        Buffer<std::uint32_t> found, scratch;
-        const std::uint32_t* const rows = run_.positions.data();
-        for (std::size_t row = first; row < end; ++row) {
-            if (row + kAhead < end) prefetch(rows + parts_[row + kAhead].from);
-            const std::uint32_t count = parts_[row].size();
-            const std::uint32_t* const partners = rows + parts_[row].from;
-            if (count <= 4 && writer.has_four()) {
-                writer.write_four(row, partners, count);
-                continue;
-            }
-            if (!count) continue;
-            found.reserve(count);
-            std::memcpy(found.data(), partners, count * sizeof(std::uint32_t));
-            writer.write(row, found.data(), count, scratch);
+    // All rows of the parts are partners. They are written here, or later where they are used.
+    void write_all(TableJoinResult& result) {
+        auto merged = std::make_unique<MergedPairs>(std::move(parts_), probing_.size,
+                                                    std::move(run_.positions), pool_, workers_);
+        check_limit(merged->size());
+        if (spec_.blocks && merged->most() <= PairBlocks::kMost) {
+            result.blocks = std::move(merged);
+            return;
         }
+        make_room(result.pairs, merged->size());
+        SharedParts places = shared(merged->size());
+        pool_.run(workers_, [&](std::size_t) {
+            places.each([&](std::size_t, Slice slice) { merged->write(slice, result.pairs); });
+        });
     }
 
     // Parts hold candidates, or a row has several parts: pairs are collected, then copied together.
@@ -331,7 +230,11 @@ class SortMergeJoin {
             }
             if (!count) return;
             count_pairs(count, kCounted);
-            PairWriter(*pairs_).write(row, found_.data(), count, scratch_);
+            sort_positions(found_.data(), count, scratch_);
+            pairs_->reserve(count);
+            std::fill_n(pairs_->left() + pairs_->size(), count, static_cast<std::int64_t>(row));
+            std::copy_n(found_.data(), count, pairs_->right() + pairs_->size());
+            pairs_->add(count);
         }
 
         // Checks the limit when more than a few pairs have been found since the last time.
