@@ -97,19 +97,17 @@ class Rows {
     // and which, if so.
     bool find(const std::int64_t* positions, std::size_t count, std::int64_t* places,
               std::uint8_t* missing) const {
-        const auto first = static_cast<std::int64_t>(first_);
-        bool known = true, some_missing = false;
+        std::uint64_t outside = 0;  // the highest bit: a place is before the rows or behind them
         for (std::size_t i = 0; i < count; ++i) {
-            places[i] = positions[i] - first;
-            const bool none = positions[i] == -1;
-            some_missing |= none;
-            known &= none | (static_cast<std::uint64_t>(places[i]) < size());
+            const std::uint64_t place = static_cast<std::uint64_t>(positions[i]) - first_;
+            places[i] = static_cast<std::int64_t>(place);
+            outside |= place | (next_ - first_ - 1 - place);
         }
-        if (!known) refuse(positions, count);
-        if (!some_missing) return false;
+        if (outside >> 63 == 0) return false;
         for (std::size_t i = 0; i < count; ++i) {
             missing[i] = positions[i] == -1;
             if (missing[i]) places[i] = 0;
+            else if (static_cast<std::uint64_t>(places[i]) >= size()) refuse(positions[i]);
         }
         return true;
     }
@@ -138,11 +136,7 @@ class Rows {
         return room;
     }
 
-    [[noreturn]] void refuse(const std::int64_t* positions, std::size_t count) const {
-        const auto is_unknown = [&](std::int64_t position) {
-            return position != -1 && static_cast<std::uint64_t>(position) - first_ >= size();
-        };
-        const std::int64_t position = *std::find_if(positions, positions + count, is_unknown);
+    [[noreturn]] void refuse(std::int64_t position) const {
         throw std::out_of_range("position " + std::to_string(position) + "; rows " + std::to_string(first_) +
                                 " to " + std::to_string(next_) + " are kept");
     }

@@ -44,8 +44,7 @@ struct NativePairRows {
 
     std::size_t size() const { return slice.size(); }
     NativePairRows part(const nb::slice& of) const {
-        const auto [from, to, step, count] = of.compute(size());
-        if (step != 1) throw nb::index_error("a slice with steps");
+        const auto [from, to, step, count] = of.compute(size());  // without steps
         return {pairs, is_right, Slice(slice.from + from, slice.from + from + count)};
     }
 };
@@ -144,9 +143,8 @@ class NativeRows {
     // Columns of the rows at these positions, or of those of pairs, and how many rows.
     std::pair<TakenRows, std::size_t> taken(const nb::handle& positions, const Places& columns) const {
         if (nb::isinstance<NativePairRows>(positions)) {
-            const auto& of = nb::cast<const NativePairRows&>(positions);
-            return {{&rows_, nullptr, places(columns), of.pairs.get(), of.is_right, of.slice.from},
-                    of.size()};
+            const auto& [pairs, is_right, slice] = nb::cast<const NativePairRows&>(positions);
+            return {{&rows_, nullptr, places(columns), pairs.get(), is_right, slice.from}, slice.size()};
         }
         const auto [data, count] = numbers(positions);
         return {{&rows_, data, places(columns)}, count};

@@ -5,9 +5,10 @@
 // other side. Taken in key order, both ends of the parts only advance: one pass over both sides finds the
 // part of every probing row. Unions of ranges, and equalities with a band, have several parts for each row;
 // those of some ten thousand rows are sorted and found together. Then probing rows are taken in their own
-// order; their partners are copied from the sorted side, tested by the other conditions and sorted. Each
-// worker has a slice of the probing rows, so results do not depend on their number. Cost: the sorts, 20 ns a
-// probing row, 15 ns a pair, most of it for memory.
+// order; their partners are copied from the sorted side, tested by the other conditions and sorted. Pairs of
+// rows with one part and no other condition need not be copied to memory (merged_pairs.hpp). Each worker has
+// a slice of the probing rows, so results do not depend on their number. Cost: the sorts, 10 ns a probing row
+// to find its part, 10 ns to write its pairs, most of it for memory.
 #pragma once
 
 #include "../crew.hpp"
@@ -46,9 +47,9 @@ class SortMergeJoin {
 
   private:
     static constexpr std::size_t kProbed = std::size_t{1} << 16;  // rows whose parts are found together
-    static constexpr std::size_t kPartsEach = 8;        // of a worker: they are not equally hard
-    static constexpr std::uint64_t kCounted = 1 << 12;  // pairs that are counted together
-    static constexpr std::uint32_t kFirst = 128;        // candidates tested together to find a first partner
+    static constexpr std::size_t kPartsEach = 8;                  // of a worker: they are not equally hard
+    static constexpr std::uint64_t kCounted = 1 << 12;            // pairs that are counted together
+    static constexpr std::uint32_t kFirst = 128;  // candidates tested together to find a first partner
 
     // A worker is worth its start from `share` rows on.
     static std::size_t workers_for(const TableJoinSpec& spec, const Batch& left, const Batch& right) {
@@ -60,11 +61,8 @@ class SortMergeJoin {
     }
 
     void sort_other_side() {
-        Buffer<bool> nulls(std::max<std::size_t>(sorted_.size, 1));
-        pool_.run(workers_, [&](std::size_t worker) {
-            const Slice slice(sorted_.size, worker, workers_);
-            std::fill(nulls.data() + slice.from, nulls.data() + slice.to, false);
-        });
+        Buffer<bool> nulls(sorted_.size + 1);
+        std::fill_n(nulls.data(), sorted_.size, false);
         if (!filter_.empty())
             for (std::size_t start = 0; start < sorted_.size; start += kRowBlock) {
                 const std::size_t count = std::min(kRowBlock, sorted_.size - start);
@@ -88,23 +86,19 @@ class SortMergeJoin {
             Workers alone;
             TableSorter<Key>(spec_.on, alone).sort(probing_, slice.from, count, nulls.data(), sorted);
             if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, EntryRange{});
-            merge(sorted, parts_.data() + slice.from);
-        });
-    }
-
-    void merge(const SortedEntries<Key>& sorted, EntryRange* parts) const {
-        const auto indexed = make_index_keys<Key>(spec_.on);
-        Interval<Key> intervals[kRowBlock];
-        EntryRange last;
-        for (std::size_t start = 0; start < sorted.size; start += kRowBlock) {
-            const std::size_t count = std::min(kRowBlock, sorted.size - start);
-            indexed->partners({nullptr, side_}, sorted.keys.data() + start, count, intervals);
-            for (std::size_t i = 0; i < count; ++i) {
-                EntryRange& part = parts[sorted.positions[start + i]];
-                if (intervals[i].empty()) part = {};
-                else part = last = run_.search().next(last, intervals[i]);
+            const auto indexed = make_index_keys<Key>(spec_.on);
+            Interval<Key> intervals[kRowBlock];
+            EntryRange last;
+            for (std::size_t start = 0; start < sorted.size; start += kRowBlock) {
+                const std::size_t some = std::min(kRowBlock, sorted.size - start);
+                indexed->partners({nullptr, side_}, sorted.keys.data() + start, some, intervals);
+                for (std::size_t i = 0; i < some; ++i) {
+                    EntryRange& part = parts_[slice.from + sorted.positions[start + i]];
+                    if (intervals[i].empty()) part = {};
+                    else part = last = run_.search().next(last, intervals[i]);
+                }
             }
-        }
+        });
     }
 
     void write_flags(std::uint8_t* matched) {
