@@ -9,7 +9,7 @@
 
 namespace slidejoin {
 
-inline constexpr std::size_t kGatherAhead = 64;
+inline constexpr std::size_t kGatherAhead = 96;  // more than the misses that a core can have under way
 
 // Rows exist.
 template <class Value>

@@ -97,21 +97,18 @@ class Rows {
     // and which, if so.
     bool find(const std::int64_t* positions, std::size_t count, std::int64_t* places,
               std::uint8_t* missing) const {
-        const std::uint64_t last = size() - 1;
-        std::uint64_t outside = 0;  // its highest bit: whether a position is not among those stored
+        std::uint64_t outside = 0;  // the highest bit: a place is before the rows or behind them
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint64_t place = static_cast<std::uint64_t>(positions[i]) - first_;
             places[i] = static_cast<std::int64_t>(place);
-            outside |= place | (last - place);
+            outside |= place | (next_ - first_ - 1 - place);
         }
-        if (!(outside >> 63)) return false;
-        bool known = true;
+        if (outside >> 63 == 0) return false;
         for (std::size_t i = 0; i < count; ++i) {
             missing[i] = positions[i] == -1;
             if (missing[i]) places[i] = 0;
-            else known &= static_cast<std::uint64_t>(places[i]) < size();
+            else if (static_cast<std::uint64_t>(places[i]) >= size()) refuse(positions[i]);
         }
-        if (!known) refuse(positions, count);
         return true;
     }
 
@@ -139,11 +136,7 @@ class Rows {
         return room;
     }
 
-    [[noreturn]] void refuse(const std::int64_t* positions, std::size_t count) const {
-        const auto is_unknown = [&](std::int64_t position) {
-            return position != -1 && static_cast<std::uint64_t>(position) - first_ >= size();
-        };
-        const std::int64_t position = *std::find_if(positions, positions + count, is_unknown);
+    [[noreturn]] void refuse(std::int64_t position) const {
         throw std::out_of_range("position " + std::to_string(position) + "; rows " + std::to_string(first_) +
                                 " to " + std::to_string(next_) + " are kept");
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine.hpp"
+#include "workers.hpp"
 
 namespace slidejoin {
 
@@ -15,11 +16,26 @@ struct TableJoinSpec {
     std::size_t share = std::size_t{1} << 16;  // rows that are worth another worker
     std::uint64_t limit = 0;                   // more pairs than this are a BatchError
     int flags_of = -1;                         // 0 or 1: flags of this side's rows instead of pairs
+    bool blocks = false;                       // the result may have blocks instead of pairs
+};
+
+// Pairs that are not in memory: they are written block by block where they are used, each as often as it is.
+class PairBlocks {
+  public:
+    static constexpr std::uint32_t kMost = 256;       // pairs of a left row
+    static constexpr std::size_t kSpare = 2 * kMost;  // room that a block needs behind its pairs
+
+    virtual ~PairBlocks() = default;
+    virtual std::size_t size() const = 0;
+    // Writes some pairs, at least one, and those of the same left rows around them. Returns how many stand
+    // before them. Any number of threads may read.
+    virtual std::size_t read(Slice pairs, std::int64_t* left, std::int64_t* right) const = 0;
 };
 
 struct TableJoinResult {
-    Pairs pairs;                        // row numbers, sorted by the left one, then by the right one
-    std::vector<std::uint8_t> matched;  // instead of pairs: whether each row of one side has a partner
+    Pairs pairs;                         // row numbers, sorted by the left one, then by the right one
+    std::unique_ptr<PairBlocks> blocks;  // or nullptr; the same without a copy in memory
+    std::vector<std::uint8_t> matched;   // instead of pairs: whether each row of one side has a partner
 };
 
 // Finds the pairs, or only which rows of one side have a partner.

@@ -4,14 +4,19 @@
 #pragma once
 
 #include "rows.hpp"
+#include "table_join.hpp"
 
 namespace slidejoin {
 
-// Some columns of the rows at these positions; -1 is a row of nulls.
+// Some columns of the rows at these positions; -1 is a row of nulls. Or of the left or right rows of pairs,
+// from pair `first` on; then all sides are of the same pairs.
 struct TakenRows {
     const Rows* rows;
     const std::int64_t* positions;
     std::vector<std::size_t> columns;
+    const PairBlocks* pairs = nullptr;
+    bool is_right = false;
+    std::size_t first = 0;
 };
 
 class Taker {
@@ -29,8 +34,8 @@ class Taker {
     std::unique_ptr<ArrowResult> take(std::int64_t most) {
         for (const TakenRows& side : sides_) {
             // Of many rows, some are taken for missing before they are looked at.
-            const bool missing = blocks_ > 1 || std::find(side.positions, side.positions + count_, -1) !=
-                                                    side.positions + count_;
+            const std::int64_t *const from = side.positions, *const to = from + count_;
+            const bool missing = !side.pairs && (blocks_ > 1 || std::find(from, to, -1) != to);
             for (const std::size_t i : side.columns) add(side.rows->column(i), missing);
         }
         totals_.resize(columns_.size() * parts_);
@@ -83,12 +88,18 @@ class Taker {
     void each_block(Slice blocks, const Work& work) const {
         std::int64_t places[kBlockRows];
         std::uint8_t missing[kBlockRows];
+        std::int64_t pairs[2][kBlockRows + PairBlocks::kSpare];
+        const TakenRows& one = sides_[0];
         const std::size_t end = std::min(count_, blocks.to * kBlockRows);
         for (std::size_t at = blocks.from * kBlockRows; at < end; at += kBlockRows) {
             const std::size_t count = std::min(kBlockRows, end - at);
+            const Slice some_pairs(one.first + at, one.first + at + count);
+            const std::size_t before = one.pairs ? one.pairs->read(some_pairs, pairs[0], pairs[1]) : 0;
             std::size_t column = 0;
             for (const TakenRows& side : sides_) {
-                const bool some = side.rows->find(side.positions + at, count, places, missing);
+                const std::int64_t* const positions =
+                    side.pairs ? pairs[side.is_right] + before : side.positions + at;
+                const bool some = side.rows->find(positions, count, places, missing);
                 const Picks picks{places, some ? missing : nullptr, count, side.rows->size()};
                 for (std::size_t i = 0; i < side.columns.size(); ++i) work(column++, picks, at);
             }

@@ -17,9 +17,11 @@ from oracle.test_window_join_duckdb import by_duckdb
 from window_cases import HOWS, KINDS, ONE_HASH, ONLY, Condition, Row, Spec, expected, id_pairs, scripts
 
 import slidejoin as sj
-from slidejoin import _core, isa, table_join
+from slidejoin import _core, column_store, isa, table_join
 from slidejoin.errors import CapacityError, SchemaError, SpecError
+from slidejoin.native import native_pairs
 from slidejoin.reference import Rows
+from slidejoin.result import RowStore
 
 LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 ALL = Rows(2**30, 2**30)
@@ -247,6 +249,76 @@ def test_columns_of_any_type_come_along():
     found = sj.join(table, {"y": [2, 2, 5]}, sj.equal("x", "y"), "full")
     wanted = [table.slice(0, 1).to_pylist()[0] | {"y": None}] + [table.slice(1).to_pylist()[0] | {"y": 2}] * 2
     assert found.to_pylist() == [*wanted, dict.fromkeys(table.column_names) | {"y": 5}]
+
+
+def texts_and_numbers(seed, size):
+    random = np.random.default_rng(seed)
+    text = pa.array(random.integers(0, 10**6, size).astype(str), mask=random.random(size) < 0.1)
+    return pa.table({"id": np.arange(size), "x": random.integers(0, size, size), "text": text})
+
+
+@pytest.mark.parametrize(
+    ("how", "more", "columns", "stored"),
+    [
+        ("inner", {}, None, False),
+        ("left", {}, None, True),
+        ("inner", {"list": [[1]] * 1000}, None, True),  # the core cannot take it
+        ("inner", {"list": [[1]] * 1000}, ["id", "id_right"], False),
+        ("inner", {"x": [5] * 1000}, None, True),  # some rows have very many partners
+    ],
+)
+def test_pairs_are_in_memory_only_where_they_must_be(how, more, columns, stored, monkeypatch):
+    seen = []
+
+    def taken(result, tables, numbers, *rest):
+        seen.extend(numbers)
+        return table_join_taken(result, tables, numbers, *rest)
+
+    table_join_taken = table_join.taken
+    monkeypatch.setattr(table_join, "taken", taken)
+    left = texts_and_numbers(1, 1000)
+    right = pa.table({**dict(zip(left.column_names, left.columns, strict=True)), **more})
+    found = sj.join(left, right, sj.band("x", within=1), how, columns=columns)
+    assert {type(rows) for rows in seen} == {np.ndarray if stored else _core.NativePairRows}
+    assert [len(rows) for rows in seen] == [found.num_rows] * 2
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_texts_that_need_several_arrays(workers, monkeypatch):
+    left, right, on = texts_and_numbers(1, 9000), texts_and_numbers(2, 5000), sj.band("x", within=1)
+    whole = sj.join(left, right, on)
+    monkeypatch.setattr(column_store, "MAX_BYTES", 9000)
+    found = sj.join(left, right, on, workers=workers)
+    assert found["text"].num_chunks > 3
+    assert found.combine_chunks().equals(whole.combine_chunks())
+    for columns in (["text_right"], ["x"], ["id_right", "text"]):
+        some = sj.join(left, right, on, workers=workers, columns=columns)
+        assert some.combine_chunks().equals(whole.select(columns).combine_chunks())
+
+
+def test_rows_of_different_pairs_are_refused():
+    table = texts_and_numbers(1, 100)
+    store = RowStore(table.schema)
+    store.append(table)
+    (one, other), (third, _) = [
+        native_pairs(
+            [("int64", [(("sum", -reach), ("sum", reach))])],
+            [[(table["x"].to_numpy(), None)]] * 2,
+            equalities=0,
+            banded="conjunct",
+            flags_of=None,
+            workers=1,
+            share=1,
+            limit=10**6,
+            blocks=True,
+        )
+        for reach in (1, 2)
+    ]
+    taken = store.take(one[3:90])
+    assert taken[0].equals(store.take(one)[0].slice(3, 87))
+    for rows in (third, one[1:], other[:-1], np.arange(len(one))):
+        with pytest.raises(TypeError, match="rows of different pairs"):
+            store.native.take(one, 10**6, store.native, rows)
 
 
 def test_errors_are_those_of_window_join():

@@ -127,13 +127,16 @@ NB_MODULE(_core, m) {
                   "numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[typing.Any]]"),
           "Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.");
     m.def("join_tables", &bind_join_tables, nb::kw_only(), "on"_a, "equalities"_a, "banded"_a, "left"_a,
-          "right"_a, "flags_of"_a, "workers"_a, "share"_a, "limit"_a, "level"_a,
+          "right"_a, "flags_of"_a, "workers"_a, "share"_a, "limit"_a, "blocks"_a, "level"_a,
           nb::sig("def join_tables(*, on: object, equalities: int, banded: str, "
                   "left: list[tuple[object, object]], right: list[tuple[object, object]], flags_of: int, "
-                  "workers: int, share: int, limit: int, level: str) -> "
-                  "tuple[numpy.typing.NDArray[typing.Any], ...]"),
+                  "workers: int, share: int, limit: int, blocks: bool, level: str) -> "
+                  "tuple[numpy.typing.NDArray[typing.Any] | NativePairRows, ...]"),
           "All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side "
-          "has one.");
+          "has one. With blocks, pairs may be written only where rows are taken.");
+    nb::class_<NativePairRows>(m, "NativePairRows")
+        .def("__len__", &NativePairRows::size)
+        .def("__getitem__", &NativePairRows::part, "of"_a);
     nb::class_<NativeRunPairs>(m, "NativeRunPairs")
         .def("next", &NativeRunPairs::next, "limit"_a,
              nb::sig("def next(self, limit: int) -> "

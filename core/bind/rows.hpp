@@ -36,6 +36,19 @@ nb::object allocate_spilled(const std::shared_ptr<SpillFiles>& files, std::size_
     return array_over(data, bytes, NPY_UINT8, owner);
 }
 
+// The left or right rows of pairs that are not in memory, for NativeRows::take; slices share the pairs.
+struct NativePairRows {
+    std::shared_ptr<const PairBlocks> pairs;
+    bool is_right;
+    Slice slice;
+
+    std::size_t size() const { return slice.size(); }
+    NativePairRows part(const nb::slice& of) const {
+        const auto [from, to, step, count] = of.compute(size());  // without steps
+        return {pairs, is_right, Slice(slice.from + from, slice.from + from + count)};
+    }
+};
+
 class NativeRows {
   public:
     NativeRows(const std::vector<ColumnKind>& kinds, std::uint64_t first, std::shared_ptr<Crew> crew,
@@ -84,12 +97,13 @@ class NativeRows {
     nb::object take(const nb::handle& positions, std::int64_t most, const NativeRows* other,
                     const nb::handle& others, const Places& columns, const Places& other_columns) {
         own();
-        const auto [data, count] = numbers(positions);
-        std::vector<TakenRows> sides{{&rows_, data, places(columns)}};
+        auto [side, count] = taken(positions, columns);
+        std::vector<TakenRows> sides{std::move(side)};
         if (other) {
-            const ArrayView more = view_of(others, NPY_INT64, count);
-            sides.push_back(
-                {&other->rows_, static_cast<const std::int64_t*>(more.data), other->places(other_columns)});
+            auto [more, as_many] = other->taken(others, other_columns);
+            if (as_many != count || more.pairs != sides[0].pairs || more.first != sides[0].first)
+                throw nb::type_error("rows of different pairs");
+            sides.push_back(std::move(more));
         }
         std::unique_ptr<ArrowResult> result;
         {
@@ -125,6 +139,16 @@ class NativeRows {
   private:
     static constexpr std::size_t kMappedAround = std::size_t{1} << 16;  // bytes that one access may map
     static constexpr std::size_t kUnlocked = 4096;  // rows from which on other threads may run
+
+    // Columns of the rows at these positions, or of those of pairs, and how many rows.
+    std::pair<TakenRows, std::size_t> taken(const nb::handle& positions, const Places& columns) const {
+        if (nb::isinstance<NativePairRows>(positions)) {
+            const auto& [pairs, is_right, slice] = nb::cast<const NativePairRows&>(positions);
+            return {{&rows_, nullptr, places(columns), pairs.get(), is_right, slice.from}, slice.size()};
+        }
+        const auto [data, count] = numbers(positions);
+        return {{&rows_, data, places(columns)}, count};
+    }
 
     static std::pair<const std::int64_t*, std::size_t> numbers(const nb::handle& array) {
         const ArrayView view = view_of(array, NPY_INT64);

@@ -3,16 +3,17 @@
 
 #include "../table_join.hpp"
 #include "join.hpp"
+#include "rows.hpp"
 
 namespace slidejoin {
 namespace {
 
-// (left rows, right rows) of the pairs; or, with `flags_of` a side, (whether each of its rows has a
-// partner,).
+// (left rows, right rows) of the pairs, with `blocks` as NativePairRows where no left row has many; or, with
+// `flags_of` a side, (whether each of its rows has a partner,).
 nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equalities,
                            const std::string& banded, const nb::list& left, const nb::list& right,
                            int flags_of, std::size_t workers, std::size_t share, std::uint64_t limit,
-                           const std::string& level) {
+                           bool blocks, const std::string& level) {
     std::vector<const KeyName*> types;
     TableJoinSpec spec;
     spec.on = spec_of(on, equalities, banded, types);
@@ -21,6 +22,7 @@ nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equali
     spec.share = std::max<std::size_t>(share, 1);
     spec.limit = limit;
     spec.flags_of = flags_of;
+    spec.blocks = blocks;
     Arrays left_keys = Arrays::of(types, left), right_keys = Arrays::of(types, right);
     const Batch &left_batch = left_keys.batch(), &right_batch = right_keys.batch();
     auto* result = new TableJoinResult;
@@ -31,6 +33,11 @@ nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equali
         result->pairs.fit();
     });
     if (flags_of >= 0) return nb::make_tuple(bytes(result->matched));
+    if (result->blocks) {
+        const std::shared_ptr<const PairBlocks> pairs = std::move(result->blocks);
+        const Slice all(0, pairs->size());
+        return nb::make_tuple(NativePairRows{pairs, false, all}, NativePairRows{pairs, true, all});
+    }
     return nb::make_tuple(positions(result->pairs.left(), result->pairs.size(), owner),
                           positions(result->pairs.right(), result->pairs.size(), owner));
 }

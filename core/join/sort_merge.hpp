@@ -5,76 +5,20 @@
 // other side. Taken in key order, both ends of the parts only advance: one pass over both sides finds the
 // part of every probing row. Unions of ranges, and equalities with a band, have several parts for each row;
 // those of some ten thousand rows are sorted and found together. Then probing rows are taken in their own
-// order; their partners are copied from the sorted side, tested by the other conditions and sorted. Each
-// worker has a slice of the probing rows, so results do not depend on their number. Cost: the sorts, 20 ns a
-// probing row, 15 ns a pair, most of it for memory.
+// order; their partners are copied from the sorted side, tested by the other conditions and sorted. Pairs of
+// rows with one part and no other condition need not be copied to memory (merged_pairs.hpp). Each worker has
+// a slice of the probing rows, so results do not depend on their number. Cost: the sorts, 10 ns a probing row
+// to find its part, 10 ns to write its pairs, most of it for memory.
 #pragma once
 
 #include "../crew.hpp"
 #include "../table_join.hpp"
 #include "filter.hpp"
+#include "merged_pairs.hpp"
 #include "parts.hpp"
 #include "table_sort.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
-
-// Writes pairs of rows: to the end of a result, or where room was left for them.
-class PairWriter {
-  public:
-    explicit PairWriter(Pairs& pairs) : pairs_(&pairs) {}
-    PairWriter(std::int64_t* left, std::int64_t* right, std::size_t count)
-        : left_(left), right_(right), end_(left + count) {}
-
-    // Writes a row's partners in ascending order. The array is changed, and read beyond its end.
-    void write(std::size_t row, std::uint32_t* partners, std::size_t count, Buffer<std::uint32_t>& scratch) {
-        sort_positions(partners, count, scratch);
-        if (pairs_) {
-            pairs_->reserve(count);
-            left_ = pairs_->left() + pairs_->size();
-            right_ = pairs_->right() + pairs_->size();
-            pairs_->add(count);
-        }
-        for (std::size_t i = 0; i < count; ++i) right_[i] = partners[i];
-        std::fill_n(left_, count, static_cast<std::int64_t>(row));
-        left_ += count;
-        right_ += count;
-    }
-
-    // Whether there is room for four pairs.
-    bool has_four() const { return end_ - left_ >= 4; }
-
-    // Writes up to four partners, sorted without a branch. The next call overwrites unused pairs.
-    void write_four(std::size_t row, const std::uint32_t* partners, std::size_t count) {
-        constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-        std::uint32_t a = count > 0 ? partners[0] : kNone, b = count > 1 ? partners[1] : kNone;
-        std::uint32_t c = count > 2 ? partners[2] : kNone, d = count > 3 ? partners[3] : kNone;
-        order(a, b);
-        order(c, d);
-        order(a, c);
-        order(b, d);
-        order(b, c);
-        const auto left = static_cast<std::int64_t>(row);
-        left_[0] = left_[1] = left_[2] = left_[3] = left;
-        right_[0] = a;
-        right_[1] = b;
-        right_[2] = c;
-        right_[3] = d;
-        left_ += count;
-        right_ += count;
-    }
-
-  private:
-    static void order(std::uint32_t& a, std::uint32_t& b) {
-        const std::uint32_t less = std::min(a, b), more = std::max(a, b);
-        a = less;
-        b = more;
-    }
-
-    Pairs* pairs_ = nullptr;
-    std::int64_t* left_ = nullptr;
-    std::int64_t* right_ = nullptr;
-    std::int64_t* end_ = nullptr;
-};
 
 template <class Key>
 class SortMergeJoin {
@@ -97,16 +41,15 @@ class SortMergeJoin {
         if (merged_) merge();
         if (!pairs) result.matched.resize(probing_.size);
         if (!merged_ || !filter_.empty()) probe_all(pairs, result);
-        else if (pairs) write_all(result.pairs);
+        else if (pairs) write_all(result);
         else write_flags(result.matched.data());
     }
 
   private:
     static constexpr std::size_t kProbed = std::size_t{1} << 16;  // rows whose parts are found together
-    static constexpr std::size_t kAhead = 16;
-    static constexpr std::size_t kPartsEach = 8;        // of a worker: they are not equally hard
-    static constexpr std::uint64_t kCounted = 1 << 12;  // pairs that are counted together
-    static constexpr std::uint32_t kFirst = 128;        // candidates tested together to find a first partner
+    static constexpr std::size_t kPartsEach = 8;                  // of a worker: they are not equally hard
+    static constexpr std::uint64_t kCounted = 1 << 12;            // pairs that are counted together
+    static constexpr std::uint32_t kFirst = 128;  // candidates tested together to find a first partner
 
     // A worker is worth its start from `share` rows on.
     static std::size_t workers_for(const TableJoinSpec& spec, const Batch& left, const Batch& right) {
@@ -118,11 +61,8 @@ class SortMergeJoin {
     }
 
     void sort_other_side() {
-        Buffer<bool> nulls(std::max<std::size_t>(sorted_.size, 1));
-        pool_.run(workers_, [&](std::size_t worker) {
-            const Slice slice(sorted_.size, worker, workers_);
-            std::fill(nulls.data() + slice.from, nulls.data() + slice.to, false);
-        });
+        Buffer<bool> nulls(sorted_.size + 1);
+        std::fill_n(nulls.data(), sorted_.size, false);
         if (!filter_.empty())
             for (std::size_t start = 0; start < sorted_.size; start += kRowBlock) {
                 const std::size_t count = std::min(kRowBlock, sorted_.size - start);
@@ -146,23 +86,19 @@ class SortMergeJoin {
             Workers alone;
             TableSorter<Key>(spec_.on, alone).sort(probing_, slice.from, count, nulls.data(), sorted);
             if (sorted.size < count) std::fill_n(parts_.data() + slice.from, count, EntryRange{});
-            merge(sorted, parts_.data() + slice.from);
-        });
-    }
-
-    void merge(const SortedEntries<Key>& sorted, EntryRange* parts) const {
-        const auto indexed = make_index_keys<Key>(spec_.on);
-        Interval<Key> intervals[kRowBlock];
-        EntryRange last;
-        for (std::size_t start = 0; start < sorted.size; start += kRowBlock) {
-            const std::size_t count = std::min(kRowBlock, sorted.size - start);
-            indexed->partners({nullptr, side_}, sorted.keys.data() + start, count, intervals);
-            for (std::size_t i = 0; i < count; ++i) {
-                EntryRange& part = parts[sorted.positions[start + i]];
-                if (intervals[i].empty()) part = {};
-                else part = last = run_.search().next(last, intervals[i]);
+            const auto indexed = make_index_keys<Key>(spec_.on);
+            Interval<Key> intervals[kRowBlock];
+            EntryRange last;
+            for (std::size_t start = 0; start < sorted.size; start += kRowBlock) {
+                const std::size_t some = std::min(kRowBlock, sorted.size - start);
+                indexed->partners({nullptr, side_}, sorted.keys.data() + start, some, intervals);
+                for (std::size_t i = 0; i < some; ++i) {
+                    EntryRange& part = parts_[slice.from + sorted.positions[start + i]];
+                    if (intervals[i].empty()) part = {};
+                    else part = last = run_.search().next(last, intervals[i]);
+                }
             }
-        }
+        });
     }
 
     void write_flags(std::uint8_t* matched) {
@@ -174,63 +110,20 @@ class SortMergeJoin {
         });
     }
 
-    // All rows of the parts are partners: they are counted first, so that each worker writes about as many
-    // pairs, to their own place.
-    void write_all(Pairs& pairs) {
-        SharedParts rows = shared(probing_.size);
-        std::vector<std::uint64_t> before(rows.count() + 1);  // pairs before each part, and in all
-        pool_.run(workers_, [&](std::size_t) {
-            rows.each([&](std::size_t part, Slice slice) {
-                std::uint64_t sum = 0;
-                for (std::size_t row = slice.from; row < slice.to; ++row) sum += parts_[row].size();
-                before[part + 1] = sum;
-            });
-        });
-        std::partial_sum(before.begin(), before.end(), before.begin());
-        const std::uint64_t total = before.back();
-        check_limit(total);
-        make_room(pairs, total);
-        SharedParts places = shared(total);
-        pool_.run(workers_, [&](std::size_t) {
-            places.each([&](std::size_t, Slice slice) {
-                const Cut from = cut(slice.from, before), to = cut(slice.to, before);
-                PairWriter writer(pairs.left() + from.pair, pairs.right() + from.pair, to.pair - from.pair);
-                write_rows(from.row, to.row, writer);
-            });
-        });
-    }
-
-    // Where the pairs of a row begin.
-    struct Cut {
-        std::size_t row;
-        std::size_t pair;
-    };
-
-    // The first row that begins at a pair or behind it.
-    Cut cut(std::size_t pair, const std::vector<std::uint64_t>& before) const {
-        const auto part = static_cast<std::size_t>(std::upper_bound(before.begin(), before.end(), pair) -
-                                                   before.begin() - 1);
-        Cut at{Slice(probing_.size, part, before.size() - 1).from, before[part]};
-        while (at.pair < pair) at.pair += parts_[at.row++].size();
-        return at;
-    }
-
-    void write_rows(std::size_t first, std::size_t end, PairWriter& writer) const {
-        Buffer<std::uint32_t> found, scratch;
-        const std::uint32_t* const rows = run_.positions.data();
-        for (std::size_t row = first; row < end; ++row) {
-            if (row + kAhead < end) prefetch(rows + parts_[row + kAhead].from);
-            const std::uint32_t count = parts_[row].size();
-            const std::uint32_t* const partners = rows + parts_[row].from;
-            if (count <= 4 && writer.has_four()) {
-                writer.write_four(row, partners, count);
-                continue;
-            }
-            if (!count) continue;
-            found.reserve(count);
-            std::memcpy(found.data(), partners, count * sizeof(std::uint32_t));
-            writer.write(row, found.data(), count, scratch);
+    // All rows of the parts are partners. They are written here, or later where they are used.
+    void write_all(TableJoinResult& result) {
+        auto merged = std::make_unique<MergedPairs>(std::move(parts_), probing_.size,
+                                                    std::move(run_.positions), pool_, workers_);
+        check_limit(merged->size());
+        if (spec_.blocks && merged->most() <= PairBlocks::kMost) {
+            result.blocks = std::move(merged);
+            return;
         }
+        make_room(result.pairs, merged->size());
+        SharedParts places = shared(merged->size());
+        pool_.run(workers_, [&](std::size_t) {
+            places.each([&](std::size_t, Slice slice) { merged->write(slice, result.pairs); });
+        });
     }
 
     // Parts hold candidates, or a row has several parts: pairs are collected, then copied together.
@@ -331,7 +224,11 @@ class SortMergeJoin {
             }
             if (!count) return;
             count_pairs(count, kCounted);
-            PairWriter(*pairs_).write(row, found_.data(), count, scratch_);
+            sort_positions(found_.data(), count, scratch_);
+            pairs_->reserve(count);
+            std::fill_n(pairs_->left() + pairs_->size(), count, static_cast<std::int64_t>(row));
+            std::copy_n(found_.data(), count, pairs_->right() + pairs_->size());
+            pairs_->add(count);
         }
 
         // Checks the limit when more than a few pairs have been found since the last time.

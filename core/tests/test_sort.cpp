@@ -9,7 +9,7 @@ SLIDEJOIN_TARGET_BEGIN
 using namespace slidejoin::SLIDEJOIN_TARGET;
 
 template <class Key>
-static void check_sort() {
+static void check_sort(bool wide) {
     testing::Random random(9);
     Buffer<Entry<Key>> scratch;
     for (const std::size_t count : {0, 1, 2, 31, 32, 33, 100, 1000, 5000})
@@ -22,7 +22,9 @@ static void check_sort() {
             auto expected = entries;
             std::stable_sort(expected.begin(), expected.end(),
                              [](const auto& a, const auto& b) { return a.key < b.key; });
-            sort_entries(entries.data(), count, scratch);
+            if (wide)
+                radix_sort<11>(entries.data(), count, scratch, [](const auto& entry) { return entry.key; });
+            else sort_entries(entries.data(), count, scratch);
             for (std::size_t i = 0; i < count; ++i) {
                 CHECK_EQUAL(entries[i].key, expected[i].key);
                 CHECK_EQUAL(entries[i].value, expected[i].value);
@@ -31,8 +33,10 @@ static void check_sort() {
 }
 
 TEST(entries_are_sorted_stably) {
-    check_sort<std::uint32_t>();
-    check_sort<std::uint64_t>();
+    for (const bool wide : {false, true}) {  // digits
+        check_sort<std::uint32_t>(wide);
+        check_sort<std::uint64_t>(wide);
+    }
 }
 
 TEST(positions_are_sorted) {

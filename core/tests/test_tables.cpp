@@ -25,18 +25,34 @@ static TableJoinResult joined(const TableJoinSpec& spec, const Table& left, cons
     return result;
 }
 
+// All pairs of a result, so many at a time where they are in blocks.
+static Found pairs_of(const TableJoinResult& result, std::size_t at_a_time = 2048) {
+    Found found;
+    if (!result.blocks) {
+        for (std::size_t i = 0; i < result.pairs.size(); ++i)
+            found.emplace_back(result.pairs.left()[i], result.pairs.right()[i]);
+        return found;
+    }
+    for (std::size_t at = 0; at < result.blocks->size(); at += at_a_time) {
+        const Slice slice(at, std::min(at + at_a_time, result.blocks->size()));
+        Values left(slice.size() + PairBlocks::kSpare), right(left.size());
+        const std::size_t before = result.blocks->read(slice, left.data(), right.data());
+        for (std::size_t i = 0; i < slice.size(); ++i)
+            found.emplace_back(left[before + i], right[before + i]);
+    }
+    return found;
+}
+
 static void check(const JoinSpec& on, const Table& left, const Table& right) {
     const Found expected = every_pair(on, left, right);
     for (const Level level : kLevels) {
         if (!supported(level)) continue;
         for (const std::size_t workers : {1, 2, 3, 5}) {
             const TableJoinSpec spec{on, workers, 1, expected.size()};
-            const TableJoinResult result = joined(spec, left, right, level);
-            CHECK_EQUAL(result.pairs.size(), expected.size());
-            for (std::size_t i = 0; i < expected.size(); ++i) {
-                CHECK_EQUAL(result.pairs.left()[i], expected[i].first);
-                CHECK_EQUAL(result.pairs.right()[i], expected[i].second);
-            }
+            CHECK(pairs_of(joined(spec, left, right, level)) == expected);
+            const TableJoinResult blocks =
+                joined({on, workers, 1, expected.size(), -1, true}, left, right, level);
+            for (const std::size_t at_a_time : {1, 7, 2048}) CHECK(pairs_of(blocks, at_a_time) == expected);
             for (const int side : {0, 1}) {
                 const TableJoinResult flags = joined({on, workers, 1, 0, side}, left, right, level);
                 std::vector<std::uint8_t> matched(side == 0 ? left.size() : right.size());
@@ -81,14 +97,28 @@ TEST(tables_of_many_rows) {
             for (const std::int64_t partner : partners) expected.emplace_back(row, partner);
         }
         for (const std::size_t workers : {1, 4}) {
-            const TableJoinResult result =
-                joined({on, workers, 1, std::uint64_t{1} << 40}, left, right, Level::portable);
-            CHECK_EQUAL(result.pairs.size(), expected.size());
-            for (std::size_t i = 0; i < expected.size(); ++i) {
-                CHECK_EQUAL(result.pairs.left()[i], expected[i].first);
-                CHECK_EQUAL(result.pairs.right()[i], expected[i].second);
+            for (const bool blocks : {false, true}) {
+                const TableJoinResult result = joined({on, workers, 1, std::uint64_t{1} << 40, -1, blocks},
+                                                      left, right, Level::portable);
+                CHECK_EQUAL(result.blocks != nullptr, blocks);
+                CHECK(pairs_of(result) == expected);
             }
         }
+    }
+}
+
+// Rows with so many pairs fit into the room behind a block; with more, pairs are in memory.
+TEST(tables_are_joined_in_blocks_where_no_row_has_many_pairs) {
+    JoinSpec equal = conditions()[4];
+    equal.on.resize(1);
+    equal.indexed = {0, Banded::conjunct};
+    for (const std::size_t most : {PairBlocks::kMost, PairBlocks::kMost + 1}) {
+        Table left{{Values(40, 7)}, {std::vector<std::uint8_t>(40)}};
+        Table right{{Values(most, 7)}, {std::vector<std::uint8_t>(most)}};
+        left.columns[0][3] = left.columns[0][39] = 8;
+        check(equal, left, right);
+        const TableJoinResult result = joined({equal, 1, 1, 1 << 20, -1, true}, left, right, Level::portable);
+        CHECK_EQUAL(result.blocks != nullptr, most == PairBlocks::kMost);
     }
 }
 

@@ -138,6 +138,47 @@ TEST(workers_store_and_take_what_one_does) {
     }
 }
 
+// Pairs in arrays, written with others around them.
+class ArrayPairs final : public PairBlocks {
+  public:
+    std::vector<std::int64_t> sides[2];
+
+    std::size_t size() const override { return sides[0].size(); }
+    std::size_t read(Slice pairs, std::int64_t* left, std::int64_t* right) const override {
+        const std::size_t before = std::min(pairs.from, kMost - std::size_t{1});
+        const std::size_t to = std::min(pairs.to + kMost - 1, size());
+        std::copy(sides[0].data() + pairs.from - before, sides[0].data() + to, left);
+        std::copy(sides[1].data() + pairs.from - before, sides[1].data() + to, right);
+        return before;
+    }
+};
+
+TEST(rows_of_pairs_in_blocks_are_taken_as_those_at_positions) {
+    const StoredRows stored(1, 3'000, 6);
+    Random random(8);
+    ArrayPairs pairs;
+    for (std::size_t i = 0; i < 9'000; ++i) {
+        pairs.sides[0].push_back(static_cast<std::int64_t>(stored.left.first() + below(random, 2'000)));
+        pairs.sides[1].push_back(static_cast<std::int64_t>(stored.right.first() + below(random, 2'000)));
+    }
+    std::vector<std::size_t> all(kKinds.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    const Rows* const rows[] = {&stored.left, &stored.right};
+    for (const std::size_t first : {0, 1, 5'000})
+        for (const bool swapped : {false, true})
+            for (const std::size_t workers : {1, 3}) {
+                Crew crew(workers);
+                std::vector<TakenRows> in_blocks, at_positions;
+                for (const bool right : {swapped, !swapped}) {
+                    in_blocks.push_back({rows[right], nullptr, all, &pairs, right, first});
+                    at_positions.push_back({rows[right], pairs.sides[right].data() + first, all});
+                }
+                const std::size_t count = pairs.size() - first;
+                CHECK(bytes_of(Taker(in_blocks, count, crew).take(1 << 30)) ==
+                      bytes_of(Taker(at_positions, count, crew).take(1 << 30)));
+            }
+}
+
 TEST(each_part_is_taken_once) {
     Crew crew(4);
     for (int round = 0; round < 20; ++round) {

@@ -26,10 +26,15 @@ def merge(runs: list[tuple[object, int, int]]) -> tuple[numpy.typing.NDArray[Any
     Sorted runs (times, side, undated) as one sequence: sides, and places of left and of right rows.
     """
 
-def join_tables(*, on: object, equalities: int, banded: str, left: list[tuple[object, object]], right: list[tuple[object, object]], flags_of: int, workers: int, share: int, limit: int, level: str) -> tuple[numpy.typing.NDArray[Any], ...]:
+def join_tables(*, on: object, equalities: int, banded: str, left: list[tuple[object, object]], right: list[tuple[object, object]], flags_of: int, workers: int, share: int, limit: int, blocks: bool, level: str) -> tuple[numpy.typing.NDArray[Any] | NativePairRows, ...]:
     """
-    All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side has one.
+    All pairs of rows of two tables, by number, or with flags_of 0 or 1 whether each row of a side has one. With blocks, pairs may be written only where rows are taken.
     """
+
+class NativePairRows:
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, of: slice) -> NativePairRows: ...
 
 class NativeRunPairs:
     def next(self, limit: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]: ...

@@ -87,6 +87,7 @@ def native_pairs(
     workers: int,
     share: int,
     limit: int,
+    blocks: bool = False,
 ) -> tuple[Any, ...]:
     """Join two tables on the current instruction set.
 
@@ -102,6 +103,9 @@ def native_pairs(
         Threads at most, and rows for which one is started.
     limit
         Pairs at most; more are a CapacityError.
+    blocks
+        The rows of the pairs may be ``NativePairRows``, from which only ``NativeRows.take`` reads: where no
+        left row has many pairs, they are then not written to memory.
     """
     left, right = keys
     return _core.join_tables(
@@ -114,6 +118,7 @@ def native_pairs(
         workers=workers,
         share=share,
         limit=min(limit, 2**64 - 1),
+        blocks=blocks,
         level=isa.current(),
     )
 

@@ -229,11 +229,11 @@ class RowStore:
         return pa.Table.from_arrays(self.take(np.arange(self.first, self.next)), schema=self.schema)
 
 
-def matched_rows(layout: Layout, sides: Sequence[tuple[RowStore, NDArray[np.int64]]]) -> pa.Table:
+def matched_rows(layout: Layout, sides: Sequence[tuple[RowStore, Any]]) -> pa.Table:
     """The table of a result: the rows of one or two stores at these positions, side by side.
 
-    ``sides`` has the store and the positions of each side that the result has columns of. Cost: O(positions)
-    for each column.
+    ``sides`` has the store and the positions of each side that the result has columns of: arrays, or where
+    the core stores all columns ``NativePairRows``. Cost: O(positions) for each column.
     """
     schema = layout.taken
     picks: Sequence[list[int] | None] = [None] * len(sides)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import _core
+from slidejoin.column_store import native_kind
 from slidejoin.columns import Layout, layout, sides_of
 from slidejoin.errors import CapacityError, SpecError
 from slidejoin.indexed import Plan, plan
@@ -32,6 +33,8 @@ LEAST_SHARE = 2**16  # rows for which another thread is worth its start
 MAX_WORKERS = 2**16  # as many as all rows can be shared among
 
 Numbers: TypeAlias = NDArray[np.int64]
+# Rows of a result; of pairs that are not in memory where the core stores all columns.
+Taken: TypeAlias = Numbers | _core.NativePairRows
 
 
 def join(
@@ -80,11 +83,12 @@ def join(
 
     Notes
     -----
-    Cost: a sort of both sides, and a copy of the columns for each row of the result: 0.1 to 0.2 µs a row of
-    both tables where rows have two partners. What is indexed together (``WindowJoin.explain``) is found
+    Cost: a sort of both sides, and a copy of the columns for each row of the result: 0.03 to 0.1 µs a row
+    of both tables where rows have two partners. What is indexed together (``WindowJoin.explain``) is found
     without a test; other conditions are tested for each candidate, for semi and anti joins up to
     the first partner.
-    Memory besides the tables: about 50 bytes a row, and 16 for each row of the result.
+    Memory besides the tables: about 50 bytes a row. Outer joins, nested columns, conditions that are not one
+    range and rows with hundreds of partners need 16 bytes more for each row of the result.
 
     Examples
     --------
@@ -108,9 +112,11 @@ def join(
         check_rows(side.name, table.num_rows)
     result = layout(spec, [table.schema for table in tables], [side.seen for side in sides])
     chosen = plan(bind(spec, tables[0].schema, tables[1].schema))
-    most = _rows_in_memory(_returned(result, tables, spec.join_type)) if limit is None else int(limit)
+    returned = _returned(result, tables, spec.join_type)
+    most = _rows_in_memory(returned) if limit is None else int(limit)
     try:
-        numbers = _rows_of(_Keys(tables, chosen), tables, spec.join_type, workers, most)
+        blocks = all(native_kind(type_) is not None for table in returned for type_ in table.schema.types)
+        numbers = _rows_of(_Keys(tables, chosen), tables, spec.join_type, workers, most, blocks)
         if max(map(len, numbers)) > most:
             raise CapacityError
     except CapacityError:
@@ -165,9 +171,9 @@ class _Keys:
         self._keys = [[columns[side] for _, _, columns in on] for side in (0, 1)]
         self._chosen = chosen
 
-    def pairs(self, workers: int, limit: int) -> tuple[Numbers, Numbers]:
-        """The rows of each pair; CapacityError beyond a limit."""
-        found = self._found(None, workers, limit)
+    def pairs(self, workers: int, limit: int, blocks: bool) -> tuple[Any, Any]:
+        """The rows of each pair, not in memory where ``blocks`` allows; CapacityError beyond a limit."""
+        found = self._found(None, workers, limit, blocks)
         return found[0], found[1]
 
     def matched(self, side: int, workers: int) -> NDArray[np.bool_]:
@@ -175,7 +181,7 @@ class _Keys:
         flags: NDArray[np.bool_] = self._found(side, workers, 0)[0].view(np.bool_)
         return flags
 
-    def _found(self, flags_of: int | None, workers: int, limit: int) -> tuple[Any, ...]:
+    def _found(self, flags_of: int | None, workers: int, limit: int, blocks: bool = False) -> tuple[Any, ...]:
         return native_pairs(
             self._on,
             self._keys,
@@ -185,13 +191,14 @@ class _Keys:
             workers=workers,
             share=LEAST_SHARE,
             limit=limit,
+            blocks=blocks,
         )
 
 
 def taken(
     result: Layout,
     tables: Sequence[pa.Table],
-    numbers: Sequence[Numbers],
+    numbers: Sequence[Taken],
     type_: JoinType,
     workers: int = 1,
 ) -> pa.Table:
@@ -224,14 +231,14 @@ def _rows_in_memory(tables: Sequence[pa.Table]) -> int:
 
 
 def _rows_of(
-    keys: _Keys, tables: Sequence[pa.Table], type_: JoinType, workers: int, limit: int
-) -> tuple[Numbers, Numbers]:
+    keys: _Keys, tables: Sequence[pa.Table], type_: JoinType, workers: int, limit: int, blocks: bool
+) -> tuple[Taken, Taken]:
     """Numbers of the left and the right rows of a result; -1 for no partner."""
     if type_.only is not None:
         matched = keys.matched(type_.only, workers)
         rows_, none = np.flatnonzero(matched == type_.is_semi), np.empty(0, np.int64)
         return (none, rows_) if type_.only else (rows_, none)
-    left, right = pairs = keys.pairs(workers, limit)
+    left, right = pairs = keys.pairs(workers, limit, blocks and not any(type_.preserves))
     if type_.preserves[0]:
         alone = _unmatched(tables[0], pairs[0])
         places = np.searchsorted(left, alone)
