@@ -327,7 +327,10 @@ LINES = "four random cache lines"
 
 
 def _steps(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
-    """The clock is read six times a group, so the steps take a little longer together than the join does."""
+    """The clock is read six times a group, so the steps take a little longer together than the join does.
+
+    The same join without a clock is witness that the answers are right.
+    """
     path = programs.path and programs.path.with_name("steps_peer")
     for window in (sizes.middle, sizes.large, sizes.huge):
         shape = f"{_form(GROUP)}, w={power(window)}"
@@ -336,10 +339,15 @@ def _steps(sizes: Sizes, programs: Programs, say: Say) -> Iterable[Result]:
             yield from (missing(name, "ns", None, programs.missing(absl=False) or "") for name in names)
             continue
         say(f"steps of the bucket-tree, {shape}")
-        workload = Workload(window, sizes.matches)
-        contender = _bucket(workload, sizes.tuples, mode="steps")
-        with Peer(path, workload, sizes.tuples, contender.environment, **contender.options) as peer:
-            answers = [peer.run() for _ in range(sizes.information_rounds + 1)][1:]
+        workload, agreement = Workload(window, sizes.matches), Agreement()
+        for each, mode in ((programs.path, "push"), (path, "steps")):
+            contender, compare = _bucket(workload, sizes.tuples, mode=mode), agreement.comparison()
+            assert each is not None
+            with Peer(each, workload, sizes.tuples, contender.environment, **contender.options) as peer:
+                answers = [peer.run() for _ in range(sizes.information_rounds + 1)]
+            for answer in answers:
+                compare(Answer(answer["seconds"], answer["matches"], answer["checksum"]))
+        answers = answers[1:]
         for name, step in zip(names, STEPS, strict=False):
             yield measured(name, [answer[step] / sizes.tuples for answer in answers], "ns")
         yield measured(names[-1], [answer["lines"] for answer in answers], "ns")
