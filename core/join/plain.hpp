@@ -57,10 +57,10 @@ class PlainJoin {
             const auto size = size_of(arrivals.count - joined);
             const auto part = arrivals.from(joined);
             SLIDEJOIN_STEP(prepare);
-            if (!locate(part, size)) break;
+            if (!locate<true>(part, size)) break;
             SLIDEJOIN_STEP(locate);
             const bool moved = insert(part, size);
-            lists_ = moved && !locate(part, size);
+            lists_ = moved && !locate<false>(part, size);
             SLIDEJOIN_STEP(insert);
             if (!lists_) choose(part, size);
             SLIDEJOIN_STEP(compare);
@@ -98,18 +98,18 @@ class PlainJoin {
     static bool are_few(std::uint64_t chosen) { return std::popcount(chosen) <= static_cast<int>(kChosen); }
     bool has_second(std::size_t i) const { return seconds_of_ >> i & 1; }
 
-    // Finds where the arrivals are inserted and what they probe, and prefetches it. Returns whether none
-    // probes too many leaves.
-    template <class Size>
+    // Finds where the arrivals are inserted, unless they have been, and what they probe, and prefetches it.
+    // Returns whether none probes too many leaves.
+    template <bool kInserts, class Size>
     bool locate(const PlainArrivals<Key>& group, Size size) {
         for (std::size_t i = 0; i < size; ++i) {
             const unsigned own = group.side(i);
-            visits_[i].insert.block = indexes_[own]->find_block(group.keys[i]);
+            if constexpr (kInserts) visits_[i].insert.block = indexes_[own]->find_block(group.keys[i]);
             visits_[i].probe.block = indexes_[own ^ 1]->find_block(group.intervals[i].low);
         }
         for (std::size_t i = 0; i < size; ++i) {
             Visit& visit = visits_[i];
-            visit.insert = Index::find_slot(visit.insert.block, group.keys[i]);
+            if constexpr (kInserts) visit.insert = Index::find_slot(visit.insert.block, group.keys[i]);
             visit.probe = Index::find_slot(visit.probe.block, group.intervals[i].low);
         }
         for (int i = 0; i < 2; ++i) versions_[i] = indexes_[i]->version();
@@ -117,7 +117,7 @@ class PlainJoin {
         for (std::size_t i = 0; i < size; ++i) {
             Visit& visit = visits_[i];
             const unsigned own = group.side(i);
-            visit.into = indexes_[own]->fetch_end(visit.insert);
+            if constexpr (kInserts) visit.into = indexes_[own]->fetch_end(visit.insert);
             visit.from = indexes_[own ^ 1]->fetch_keys(visit.probe);
             if constexpr (!std::is_same_v<Size, std::size_t>)  // nothing else is there to wait for
                 indexes_[own ^ 1]->fetch_positions(visit.probe);
