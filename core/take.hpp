@@ -34,8 +34,9 @@ class Taker {
     std::unique_ptr<ArrowResult> take(std::int64_t most) {
         for (const TakenRows& side : sides_) {
             // Of many rows, some are taken for missing before they are looked at.
-            const std::int64_t *const from = side.positions, *const to = from + count_;
-            const bool missing = !side.pairs && (blocks_ > 1 || std::find(from, to, -1) != to);
+            const bool missing =
+                !side.pairs && (blocks_ > 1 || std::find(side.positions, side.positions + count_, -1) !=
+                                                   side.positions + count_);
             for (const std::size_t i : side.columns) add(side.rows->column(i), missing);
         }
         totals_.resize(columns_.size() * parts_);

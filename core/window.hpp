@@ -146,8 +146,8 @@ class Window {
         }
     }
 
-    // The two steps for a window of time, where all have timestamps, too. Tuples whose places are not taken
-    // are given back in between.
+    // The same two steps for a window of time. All tuples have timestamps; those that were placed and are not
+    // taken are given back.
     void place_times(const std::uint8_t* sides, const std::int64_t* times, std::size_t count,
                      std::uint64_t (&next)[2], Place* places) {
         std::size_t gone[2] = {0, 0};
@@ -159,13 +159,11 @@ class Window {
         }
     }
 
-    void advance_times(const std::uint8_t* sides, const std::int64_t* times, std::size_t taken,
-                       std::size_t placed) {
+    void advance_times(const std::uint8_t* sides, std::size_t taken, std::size_t placed) {
         for (std::size_t i = placed; i-- > taken;) streams_[sides[i]].times.drop_last(1);
         for (std::size_t i = 0; i < taken; ++i) {
             Stream& own = streams_[sides[i]];
-            latest_ = own.latest = times[i];
-            ++own.next;
+            latest_ = own.latest = own.times[own.next++ - own.first];
             ++own.admitted;
         }
         for (const Side side : {Side::left, Side::right})

@@ -44,7 +44,8 @@ struct NativePairRows {
 
     std::size_t size() const { return slice.size(); }
     NativePairRows part(const nb::slice& of) const {
-        const auto [from, to, step, count] = of.compute(size());  // without steps
+        const auto [from, to, step, count] = of.compute(size());
+        if (step != 1) throw nb::value_error("pairs in blocks are sliced without steps");
         return {pairs, is_right, Slice(slice.from + from, slice.from + from + count)};
     }
 };

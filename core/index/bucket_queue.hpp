@@ -1,7 +1,7 @@
 // The positions of one single key, in the order of arrival: replaces a leaf of the bucket-tree when many
 // entries have the same key. Two searches find the visible ones, which are contiguous, so counting does not
-// read them. Positions are in chunks of 1024, so that growth moves nothing. Push O(1), probe O(log n), 4
-// bytes a tuple.
+// read them. Positions are in chunks of 1024, readable in whole blocks, so that growth moves nothing. Push
+// O(1), probe O(log n), 4 bytes a tuple.
 #pragma once
 
 #include "concept.hpp"
@@ -14,7 +14,7 @@ class BucketQueue {
 
     // Afterwards `count` pushes cannot fail.
     void reserve(std::size_t count) {
-        while ((chunks_.size() * kChunk) - end_ < count) chunks_.emplace_back(kChunk);
+        while ((chunks_.size() * kChunk) - end_ < count) chunks_.emplace_back(kChunk + kBlock);
     }
 
     void push(std::uint32_t position) {
@@ -56,7 +56,7 @@ class BucketQueue {
     }
 
     std::size_t bytes() const {
-        return sizeof *this + chunks_.size() * kChunk * sizeof(std::uint32_t) +
+        return sizeof *this + chunks_.size() * (kChunk + kBlock) * sizeof(std::uint32_t) +
                chunks_.capacity() * sizeof(Buffer<std::uint32_t>);
     }
 

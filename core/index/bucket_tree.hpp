@@ -98,14 +98,15 @@ class BucketTree {
         if (!buckets_.is_queue(slot)) fetch_used(buckets_.leaf(slot).positions, slot.count());
     }
 
-    // Prefetches what a probe of several leaves reads first.
-    void fetch_leaves(Slot slot, Interval<Key> interval) const {
+    // Prefetches what a probe of several leaves reads first. Returns whether that is all, and no queue.
+    bool fetch_leaves(Slot slot, Interval<Key> interval) const {
         fetch_keys(slot);
-        for (unsigned i = 0; i < kLeavesAhead; ++i) {
+        for (unsigned i = 0; i < kLeavesAhead && !is_queue(slot); ++i) {
             fetch_positions(slot);
-            if (slot.bound() >= interval.high || !Directory::next(slot)) break;
-            if (slot.bound() >= interval.high) fetch_keys(slot);
+            if (slot.bound() >= interval.high) return fetch_keys(slot) != nullptr;
+            Directory::next(slot);
         }
+        return false;
     }
 
     // Which of the first `count` entries of a leaf lie in the interval. Prefetches their positions.

@@ -23,7 +23,7 @@ class IndexPair {
     virtual void join(const Group<Key>& group, MatchCount& matches) = 0;
     virtual void join(const Group<Key>& group, FilteredList& matches) = 0;
     virtual void join(const Group<Key>& group, MatchRanges& matches) = 0;
-    // Joins plain arrivals, as PlainJoin::run does; indexes that cannot join none.
+    // Joins plain arrivals, as PlainJoin::run does. Other indexes than the bucket-tree return 0.
     virtual std::size_t join_plain(const PlainArrivals<Key>&, std::size_t, std::size_t, ResultWriter&,
                                    MatchList&, Pairs&) {
         return 0;

@@ -1,6 +1,6 @@
 // The pairs of a join that merged both sides: for each probing row, a part of the sorted other side.
 //
-// Pairs are counted for every some hundred rows, so that any of them are found without those before. They are
+// Pairs are counted for every 512 rows, so that any of them are found without those before. They are
 // written to arrays by several workers, or block by block while their columns are taken: then they stay in
 // cache, and their arrays are never in memory. Cost: 10 ns a row with two pairs, mostly for a cache miss.
 #pragma once

@@ -1,10 +1,10 @@
 // The join of plain arrivals in one pass: each is stored, probes for one interval, and what it finds are its
-// pairs. Inner joins on one band over windows of rows are of this kind.
+// pairs. Inner joins on one band over windows of rows or of time are of this kind.
 //
 // A group is located in both indexes, inserted, compared with the leaves that it probes and written as pairs,
 // with nothing between these steps but a few numbers for each arrival. An arrival that meets several leaves
-// or many candidates takes longer; where pairs are limited, a group that reaches beyond two leaves is left to
-// the general join. 30 to 40 ns an arrival with two matches in cache.
+// or many candidates takes longer; where pairs are limited, a group that reaches beyond a few leaves is left
+// to the general join. 30 to 40 ns an arrival with two matches in cache.
 #pragma once
 
 #include "result.hpp"
@@ -114,6 +114,7 @@ class PlainJoin {
         }
         for (int i = 0; i < 2; ++i) versions_[i] = indexes_[i]->version();
         seconds_of_ = many_ = 0;
+        bool far = false;
         for (std::size_t i = 0; i < size; ++i) {
             Visit& visit = visits_[i];
             const unsigned own = group.side(i);
@@ -130,10 +131,10 @@ class PlainJoin {
                 seconds_of_ |= 1u << i;
             } else {
                 many_ |= 1u << i;
-                indexes_[own ^ 1]->fetch_leaves(visit.probe, group.intervals[i]);
+                far |= !indexes_[own ^ 1]->fetch_leaves(visit.probe, group.intervals[i]);
             }
         }
-        return !limited_ || !many_;
+        return !limited_ || !far;
     }
 
     // Returns whether slots have moved, so that they must be located again.
@@ -255,7 +256,7 @@ class PlainJoin {
     unsigned seconds_of_ = 0;  // arrivals that have one, as bits
     unsigned many_ = 0;        // arrivals that probe more leaves, or a queue
     bool limited_ = false;     // whether pairs are
-    bool lists_ = false;       // whether slots have moved, and an arrival has come to probe too many leaves
+    bool lists_ = false;       // whether slots have moved, and an arrival now probes too many leaves
     std::uint64_t versions_[2];
     std::size_t inserted_[2] = {0, 0};  // arrivals of each side since the last sweep,
     const Place* last_[2];              // and the place of the last one

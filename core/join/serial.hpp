@@ -204,7 +204,7 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
     static constexpr std::size_t kLeastPortion = 64;         // matches
     static constexpr std::size_t kPlain = 1024;              // plain arrivals that are joined together
-    static constexpr std::uint64_t kLeastPlain = 4096;       // matches that there must be room for
+    static constexpr std::uint64_t kLeastPlain = 1 << 14;    // matches that there must be room for
     static constexpr std::size_t kMostWait = 1 << 14;        // arrivals until plain ones are tried again
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
@@ -264,17 +264,20 @@ class SerialJoin final : public Engine {
                      std::uint64_t limit = UINT64_MAX, std::size_t most = SIZE_MAX) {
         const auto turn = lanes_.start();
         lanes_.limit(FoundPositions::kNoLimit);
-        const bool plain = pairs && is_plain(batch) && limit >= kLeastPlain;
+        const bool counts = pairs == &counted_;  // which writes more than a few matches in vain
+        const bool plain =
+            pairs && is_plain(batch) && limit >= kLeastPlain && !(counts && last_.found > 5 * last_.arrivals);
         std::size_t start = 0;
         while (start < batch.size && found < limit) {
             if (plain && plain_wait_ == 0) {
-                if (pairs == &counted_) counted_.clear();
+                if (counts) counted_.clear();
                 const std::size_t before = pairs->size();
-                const std::size_t most = pairs == &counted_    ? kLeastPlain
-                                         : limit == UINT64_MAX ? SIZE_MAX
-                                                               : before + (limit - found);
-                const std::size_t joined = join_plain(batch, start, most, *pairs);
+                const std::size_t until = counts                ? kLeastPlain
+                                          : limit == UINT64_MAX ? SIZE_MAX
+                                                                : before + (limit - found);
+                const std::size_t joined = join_plain(batch, start, until, *pairs);
                 found += pairs->size() - before;
+                used_ = std::max(used_, joined + pairs->size() - before);
                 start += joined;
                 if (joined) continue;
             }
@@ -302,8 +305,8 @@ class SerialJoin final : public Engine {
                (workers <= 3 && spec_.strategy == Strategy::automatic && last_.found <= 8 * last_.arrivals);
     }
 
-    // Joins plain arrivals from `start` on, some hundred at most, in groups of at most kGroup, until there
-    // are about `limit` pairs. Returns how many.
+    // Joins plain arrivals from `start` on, up to kPlain, in groups of up to kGroup, until there are about
+    // `limit` pairs. Returns how many.
     std::size_t join_plain(const Batch& batch, std::size_t start, std::size_t limit, Pairs& pairs) {
         const std::size_t count = std::min(kPlain, batch.size - start);
         const std::size_t at = lane_.reader.read(batch, start, count, batch.size);
@@ -322,7 +325,7 @@ class SerialJoin final : public Engine {
             joined = indexes_->join_plain(arrivals, std::min<std::size_t>(spec_.group, kGroup), limit,
                                           lane_.writer(), lane_.list(), pairs);
             for (std::size_t i = joined; i < count; ++i) --next[sides[i]];
-            if (times) window_.advance_times(sides, times, joined, count);
+            if (times) window_.advance_times(sides, joined, count);
             else window_.advance_rows(next);
             window_peak_ = std::max(window_peak_, live());
             forget();

@@ -96,7 +96,7 @@ static void check_placed_together(WindowSpec spec) {
         std::vector<Place> places(count);
         if (spec.kind == WindowKind::time) {
             many.place_times(sides.data(), times.data(), count, next, places.data());
-            many.advance_times(sides.data(), times.data(), taken, count);
+            many.advance_times(sides.data(), taken, count);
         } else {
             many.place_rows(sides.data(), count, next, places.data());
             for (std::size_t i = taken; i < count; ++i) --next[sides[i]];

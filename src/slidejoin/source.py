@@ -377,7 +377,7 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     if pa.types.is_integer(column.type) and not column.null_count:
         numbers = column.to_numpy()
         if not (numbers >> 1).any():  # 0 and 1 only
-            return np.ascontiguousarray(numbers, np.uint8)
+            return np.array(numbers, np.uint8)  # a copy: the caller's memory may change meanwhile
     plain = column
     if pa.types.is_dictionary(column.type):
         plain = _cast(column, _wide(column.type.value_type))
