@@ -87,9 +87,9 @@ def join(
     of both tables where rows have two partners. What is indexed together (``WindowJoin.explain``) is found
     without a test; other conditions are tested for each candidate, for semi and anti joins up to
     the first partner.
-    Memory besides the tables: about 50 bytes a row, and 8 for each row of the result and column of text. Outer
-    joins, nested columns, conditions that are not one range and rows with hundreds of partners need 16 bytes
-    more for each row of the result.
+    Memory besides the tables: about 50 bytes a row, and 8 for each row of the result and column of text.
+    Outer joins, nested columns, conditions that are not one range and rows with hundreds of partners need 16
+    bytes more for each row of the result.
 
     Examples
     --------
