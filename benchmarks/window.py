@@ -128,7 +128,7 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
     "read and split": ((window_join, "to_table"), (window_join, "split_arrivals"), (Side, "check")),
     "extract keys": ((BoundJoin, "read"),),
     "native join": ((BoundJoin, "push"),),
-    "store rows": ((RowStore, "append"),),
+    "store rows": ((RowStore, "batch"), (RowStore, "extended"), (RowStore, "add")),
     "build the table": ((live, "matched_rows"),),
     "drop rows": ((RowStore, "limit"),),
 }
