@@ -129,7 +129,7 @@ class PositionBlock {
     // The same with `base` added.
     void store(std::int64_t* out, unsigned chosen, std::uint64_t base) const {
         const __m512i packed = _mm512_maskz_compress_epi32(static_cast<__mmask16>(chosen), relative_);
-        write_eight(_mm512_castsi512_si256(packed), base, out);
+        write_eight(_mm512_maskz_extracti64x4_epi64(0xff, packed, 0), base, out);
         write_eight(_mm512_maskz_extracti64x4_epi64(0xff, packed, 1), base, out + 8);
     }
 

@@ -15,9 +15,9 @@ namespace {
 const std::vector<ColumnKind> kKinds{8, 4, kBits, kOffsets32, kOffsets64, 16};
 
 // Columns of random values, of which some are null.
-class Batch {
+class RandomRows {
   public:
-    Batch(Random& random, std::size_t size) : columns_(kKinds.size()) {
+    RandomRows(Random& random, std::size_t size) : columns_(kKinds.size()) {
         array_.length = static_cast<std::int64_t>(size);
         array_.n_children = static_cast<std::int64_t>(kKinds.size());
         for (std::size_t i = 0; i < kKinds.size(); ++i) fill(columns_[i], kKinds[i], size, random);
@@ -98,7 +98,7 @@ struct StoredRows {
         Random random(seed);
         for (Rows* side : {&left, &right})
             for (std::size_t size : {rows, rows / 3, rows}) {
-                side->append(Batch(random, size).array(), crew);
+                side->append(RandomRows(random, size).array(), crew);
                 side->limit(side->next() - std::min<std::uint64_t>(side->size(), 2 * rows), side->next());
             }
     }
@@ -255,7 +255,7 @@ TEST(some_columns_are_those_among_all_in_any_order) {
 
 TEST(strings_that_are_lent_are_not_read_behind_their_end) {
     Random random(8);
-    const Batch lent(random, 50);
+    const RandomRows lent(random, 50);
     Crew one(1);
     Rows rows(kKinds, 0);
     rows.append(lent.array(), one, std::make_shared<int>(0));
