@@ -10,6 +10,7 @@ from benchmark_programs import ABSL, PROGRAM, check_lines, needs_absl, needs_pro
 
 from benchmarks import BENCHMARKS, index_claims, indexes, numpy_peer, peer, race
 from benchmarks.workload import Workload
+from slidejoin import isa
 from slidejoin.errors import StateError
 from slidejoin.index import PARAMETERS
 from slidejoin.numeric import NumericJoin
@@ -120,7 +121,13 @@ def test_contenders_of_different_arrivals_need_not_agree(monkeypatch):
     outcome = race.race(pathlib.Path("none"), contenders, rounds=2)
     assert outcome.speedup("many", "few") == [2.0, 2.0]
     assert outcome.bytes_per_tuple == {"few": 8.0, "many": 8.0}
-    assert contenders["many"].options == {"index": "b-tree", "options": "merge_ratio=0.5", "group": "1"}
+    given = {"index": "b-tree", "options": "merge_ratio=0.5", "group": "1"}
+    assert contenders["many"].options == given | {"level": isa.current()}
+
+
+def test_contenders_run_on_the_level_that_joins_get():
+    with isa.use("portable"):
+        assert race.ours("b-tree", Workload(64, 1), 10).options["level"] == "portable"
 
 
 # --- The contenders are right ---
