@@ -41,9 +41,9 @@ From the section `bucket`: an arrival on its way through the join of plain arriv
 (`core/join/plain.hpp`), 16 at a time.
 {"; ".join(f"*{step}*: {what}" for step, what in STEPS.items())}.
 An arrival must touch about four cache lines at random places: the end of a leaf's keys and of its positions
-to insert, the keys of a leaf and the positions of its matches to probe. The red marks say how long four
+to insert, the keys of a leaf and the positions of its matches to probe. The red marks show how long four
 independent reads take in as much memory, by the same thread. A leaf's keys are up to four lines, so that an
-arrival touches eight to nine.
+arrival touches about eight, and six of the directory.
 """
 
 

@@ -76,7 +76,8 @@ enum class Strategy { automatic, phases, shared_index, round_robin, subwindows }
 // the costs of the machine; these are typical.
 struct ChoiceLimits {
     std::uint64_t live = 0;     // for windows that hold so many tuples together, or more
-    double share = 0.125;       // of these that go through the join together: sorted-run
+    double share = 0.125;       // of these that go through the join together: sorted-run;
+    double plain_share = 0.5;   // the same for joins of plain arrivals (join/plain.hpp)
     double many = 192;          // matches of an arrival: im-tree
     double many_counted = 256;  // matches of an arrival that are only counted: bi-sort
 };

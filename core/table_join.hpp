@@ -19,7 +19,7 @@ struct TableJoinSpec {
     bool blocks = false;                       // the result may have blocks instead of pairs
 };
 
-// Pairs that are not in memory: they are written block by block where they are used, each as often as it is.
+// Pairs that are not in memory: each block is written anew wherever it is used.
 class PairBlocks {
   public:
     static constexpr std::uint32_t kMost = 256;       // pairs of a left row

@@ -16,7 +16,7 @@ LONG = os.environ.get("SLIDEJOIN_TESTS") == "long"
 @pytest.fixture(autouse=True)
 def typical_limits(monkeypatch):
     """Limits that do not depend on the costs of a machine (tests/model/test_choice.py has these)."""
-    fixed = Choice([(0, 0.125, 192.0, 256.0)], "typical costs")
+    fixed = Choice([(0, 0.125, 0.125, 192.0, 256.0)], "typical costs")
     monkeypatch.setattr("slidejoin.native.choice", lambda: fixed)
 
 
@@ -84,6 +84,25 @@ def test_a_self_join_lists_what_it_counts():
     for _ in range(6):
         compared.count(2 * WINDOW)
     assert compared.auto.index == "sorted-run"
+
+
+@pytest.mark.parametrize(
+    ("window", "options", "index"),
+    [
+        (WINDOW, {}, "bucket-tree"),
+        (sj.within(2 * WINDOW), {}, "bucket-tree"),
+        (WINDOW, {"strategy": "phases"}, "sorted-run"),
+        (WINDOW, {"self_join": True}, "sorted-run"),
+    ],
+    ids=str,
+)
+def test_plain_joins_have_a_limit_of_their_own(monkeypatch, window, options, index):
+    fixed = Choice([(0, 0.125, np.inf, 192.0, 256.0)], "costs that know of plain joins")
+    monkeypatch.setattr("slidejoin.native.choice", lambda: fixed)
+    compared = Compared(window, **options)
+    for _ in range(6):
+        compared.push(2 * WINDOW, spread=10**6)
+    assert compared.auto.index == index
 
 
 def test_ranges_outlive_a_change():

@@ -32,8 +32,7 @@
 //           between two propagations of results and {"p50", "p99", "p99.9"} of the time from when a worker
 //           takes an arrival until its results are propagated, in microseconds (trace.hpp);
 //   steps   as push, of the bucket-tree and in steps_peer only: the line also has the nanoseconds of each
-//   step
-//           of the join, and {"lines"}, those of four random cache lines of as much memory (steps.hpp).
+//           step of the join, and {"lines"}, those of four random cache lines of as much memory (steps.hpp).
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -52,8 +52,7 @@ class Steps {
         return text;
     }
 
-    // The same of four cache lines at random places of so many bytes. Nothing waits for them but the next
-    // ones of the same slot in the processor's queues.
+    // The same of four cache lines at random places of so many bytes. The reads are independent of each other.
     static std::string lines(std::size_t bytes) {
         constexpr std::size_t kWords = 8, kReads = std::size_t{1} << 23;  // words of a line
         std::vector<std::uint64_t> memory(bytes / 8 + kWords, 1);

@@ -11,7 +11,7 @@ namespace slidejoin {
 namespace {
 
 using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
-using Limits = std::tuple<std::uint64_t, double, double, double>;  // as in ChoiceLimits
+using Limits = std::tuple<std::uint64_t, double, double, double, double>;  // as in ChoiceLimits
 using Conjunct = std::tuple<std::string, std::vector<std::tuple<End, End>>>;
 
 Bound bound_of(const End& end) {

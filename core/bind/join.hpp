@@ -37,8 +37,8 @@ class NativeJoin {
         for (int side = 0; outcome_ && side < 2; ++side) spec.finals[side] = outcome_->type().preserves[side];
         spec.automatic = index == "auto";
         if (!limits.empty()) spec.limits.clear();
-        for (const auto& [live, share, many, many_counted] : limits)
-            spec.limits.push_back({live, share, many, many_counted});
+        for (const auto& [live, share, plain_share, many, many_counted] : limits)
+            spec.limits.push_back({live, share, plain_share, many, many_counted});
         if (!spec.automatic) {
             const IndexEntry& entry = find(catalog(), index);
             spec.index = entry.kind;

@@ -23,12 +23,15 @@ class Admission {
     // Whether arrivals can be admitted all at once.
     bool plain() const { return plain_; }
 
-    // Whether those of a batch can, and then be joined in one pass (plain.hpp).
-    bool one_pass(const Batch& batch) const {
+    // Whether they can and may then be joined in one pass (plain.hpp); and those of a batch.
+    bool one_pass() const {
         const WindowSpec& window = spec_.window;
-        return one_pass_ && batch.store &&
+        return one_pass_ && spec_.strategy == Strategy::automatic &&
                (plain_ || (window.kind == WindowKind::time && !window.self_purge && !window.most[0] &&
-                           !window.most[1] && !batch.null_times));
+                           !window.most[1]));
+    }
+    bool one_pass(const Batch& batch) const {
+        return one_pass() && batch.store && !(batch.null_times && !plain_);
     }
 
     // Rows of the batch that came too late.

@@ -17,7 +17,9 @@ class Chooser {
   public:
     static constexpr IndexKind kFirst = IndexKind::bucket_tree;
 
-    explicit Chooser(const std::vector<ChoiceLimits>& limits = {ChoiceLimits{}}) : limits_(limits) {}
+    // `plain`: whether the bucket-tree joins the arrivals in one pass (plain.hpp).
+    explicit Chooser(const std::vector<ChoiceLimits>& limits = {ChoiceLimits{}}, bool plain = false)
+        : limits_(limits), plain_(plain) {}
 
     IndexKind kind() const { return kind_; }
     std::uint64_t changes() const { return changes_; }
@@ -81,7 +83,8 @@ class Chooser {
         const double share = static_cast<double>(seen.together) / static_cast<double>(seen.live);
         if (seen.counted && seen.matches >= limits.many_counted && share >= 1.0 / 32)
             return IndexKind::bi_sort;
-        if (seen.together >= kLarge && share >= limits.share) return IndexKind::sorted_run;
+        if (seen.together >= kLarge && share >= (plain_ ? limits.plain_share : limits.share))
+            return IndexKind::sorted_run;
         return seen.matches >= limits.many ? IndexKind::im_tree : IndexKind::bucket_tree;
     }
 
@@ -99,6 +102,7 @@ class Chooser {
     }
 
     std::vector<ChoiceLimits> limits_;  // one at least
+    bool plain_;
     IndexKind kind_ = kFirst;
     IndexKind wanted_ = kFirst;
     std::uint64_t changes_ = 0;

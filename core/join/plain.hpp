@@ -77,8 +77,6 @@ class PlainJoin {
     using Slot = typename Index::Slot;
     using Leaf = typename Index::Leaf;
 
-    static constexpr std::size_t kRoom = 2 * kChosen * kGroup + kFew;
-
     // Where an arrival is inserted, which leaf it probes and what it has chosen of its entries.
     struct Visit {
         Slot insert;
@@ -176,7 +174,7 @@ class PlainJoin {
 
     template <class Size>
     void write(const PlainArrivals<Key>& group, Size size, Pairs& pairs) {
-        pairs.reserve(kRoom);
+        pairs.reserve(kPairRoom);
         std::size_t written = pairs.size();
         std::int64_t* out[2] = {pairs.left(), pairs.right()};
         const unsigned special = lists_ ? ~0u : seconds_of_ | many_;
@@ -210,7 +208,7 @@ class PlainJoin {
             if (!writer_.sorted()) {
                 PairList found(pairs, place, own);
                 indexes_[own ^ 1]->probe(interval, place.visible(), found);
-                pairs.reserve(kRoom);
+                pairs.reserve(kPairRoom);
                 return;
             }
             indexes_[own ^ 1]->probe(interval, place.visible(), list_);
@@ -232,7 +230,7 @@ class PlainJoin {
             list_.among(second.positions, second.bits, place.visible());
         }
         const Task<Key> task{interval, place.visible(), 0, own == 1, 0, list_.size()};
-        pairs.reserve(list_.size() + kRoom);
+        pairs.reserve(list_.size() + kPairRoom);
         PairRoom room(pairs);
         writer_.write(&task, 1, &place, list_, &room);
         pairs.add(room.size);

@@ -6,6 +6,9 @@
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
+// Pairs that a group may write at once, and slots behind them.
+inline constexpr std::size_t kPairRoom = 2 * kChosen * kGroup + kFew;
+
 // Where pairs are written: behind those of a result, or where room was left for them.
 struct PairRoom {
     PairRoom(std::int64_t* left, std::int64_t* right, std::size_t room, std::uint64_t before)

@@ -25,13 +25,13 @@ class SerialJoin final : public Engine {
     SerialJoin(const JoinSpec& spec, Make make)
         : spec_(spec),
           make_(make),
-          chooser_(spec.limits),
           window_(spec),
           lanes_(spec_),
           lane_(lanes_[0]),
           filter_(lane_.filter),
           finals_(window_),
           admission_(spec_, window_, filter_, finals_, lane_.reader.width()),
+          chooser_(spec.limits, admission_.one_pass()),
           local_join_(spec_, lanes_),
           trigger_(spec.batch, 1000 * spec.batch_us),
           indexes_(make_of(spec.automatic ? Chooser::kFirst : spec.index)),
@@ -298,11 +298,10 @@ class SerialJoin final : public Engine {
 
     // Whether the arrivals are plain ones (plain.hpp) that one thread joins: up to three, which share them in
     // phases, are no faster while matches are few.
-    bool is_plain(const Batch& batch) const {
-        if (!admission_.one_pass(batch) || has_locals() || indexes_->shared()) return false;
-        const std::uint32_t workers = lanes_.wanted().load(std::memory_order_relaxed);
-        return spec_.group <= kGroup || workers <= 1 ||
-               (workers <= 3 && spec_.strategy == Strategy::automatic && last_.found <= 8 * last_.arrivals);
+    bool is_plain(const Batch& batch) {
+        if (!admission_.one_pass(batch) || indexes_->shared()) return false;
+        const std::size_t workers = lanes_.sharing(std::min(group_size(), batch.size));
+        return workers == 1 || (workers <= 3 && last_.found <= 8 * last_.arrivals);
     }
 
     // Joins plain arrivals from `start` on, up to kPlain, in groups of up to kGroup, until there are about
@@ -355,7 +354,7 @@ class SerialJoin final : public Engine {
         if (!last_.arrivals) return 0;
         const double rate = static_cast<double>(last_.found) / static_cast<double>(last_.arrivals);
         const double most = 1.125 * rate * static_cast<double>(std::min(arrivals, 4 * last_.arrivals));
-        return static_cast<std::size_t>(std::min<double>(most, kExpected)) + kFew;  // as its writer wants
+        return static_cast<std::size_t>(std::min<double>(most, kExpected)) + kPairRoom;
     }
 
     // How many arrivals have about half of `limit` matches together, by those of the last push.
@@ -650,13 +649,13 @@ class SerialJoin final : public Engine {
 
     JoinSpec spec_;
     Make make_;
-    Chooser chooser_;
     Window window_;
     Lanes<Key> lanes_;
     Lane<Key>& lane_;          // the first one
     CandidateFilter& filter_;  // its filter, which stores the keys
     FinalTuples finals_;
     Admission<Key> admission_;
+    Chooser chooser_;
     LocalJoin<Key> local_join_;
     BatchTrigger trigger_;
     std::unique_ptr<IndexPair<Key>> indexes_;
@@ -670,7 +669,7 @@ class SerialJoin final : public Engine {
     std::uint64_t matches_ = 0;
     Pairs counted_;               // of plain arrivals: some thousand, written to be counted
     std::size_t plain_wait_ = 0;  // arrivals that are left to the general join
-    std::size_t plain_back_ = 0;  // how many they were the last time
+    std::size_t plain_back_ = 0;  // the same of the last time: twice as many each time
     bool broken_ = false;
     struct {
         std::size_t arrivals;

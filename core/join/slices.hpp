@@ -26,12 +26,14 @@ class Lanes {
 
     const std::atomic<std::uint32_t>& wanted() const { return wanted_; }
 
-    // Makes threads for a group of so many arrivals. Returns how many workers share it.
-    std::size_t prepare(std::size_t arrivals) {
+    // How many workers share a group of so many arrivals.
+    std::size_t sharing(std::size_t arrivals) const {
         const std::size_t wanted = wanted_.load(std::memory_order_relaxed);
-        if (wanted <= 1 || arrivals < 2 * kShare || !free_) return 1;
-        return pool_->prepare(std::min(wanted, arrivals / kShare));
+        return free_ ? std::max<std::size_t>(std::min(wanted, arrivals / kShare), 1) : 1;
     }
+
+    // The same, as far as threads can be made for them.
+    std::size_t prepare(std::size_t arrivals) { return pool_->prepare(sharing(arrivals)); }
 
     // In how many slices workers share so many arrivals.
     static std::size_t slices(std::size_t arrivals, std::size_t workers) {

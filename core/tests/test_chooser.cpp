@@ -63,7 +63,7 @@ TEST(index_follows_what_is_seen) {
 }
 
 TEST(limits_are_those_of_the_window) {
-    const std::vector<ChoiceLimits> limits{{0, 0.25, 10, 20}, {kWindows, 0.5, 1000, 2000}};
+    const std::vector<ChoiceLimits> limits{{0, 0.25, 0.25, 10, 20}, {kWindows, 0.5, 0.5, 1000, 2000}};
     const auto chosen = [&](const Pushes& pushes) {
         Chooser chooser(limits);
         look(chooser, pushes);
@@ -79,6 +79,18 @@ TEST(limits_are_those_of_the_window) {
     CHECK(chosen({kWindows / 16, 20, false, kWindows - 1}) == IndexKind::bi_sort);
     CHECK(chosen({kWindows / 16, 1999, false, 4 * kWindows}) == IndexKind::im_tree);
     CHECK(chosen({kWindows / 8, 2000, false, 4 * kWindows}) == IndexKind::bi_sort);
+}
+
+TEST(plain_joins_have_a_limit_of_their_own) {
+    const std::vector<ChoiceLimits> limits{{0, 0.125, 0.25, 1000, 2000}};
+    for (const bool plain : {false, true}) {
+        const std::uint64_t least = kWindows / (plain ? 4 : 8);
+        for (const std::uint64_t arrivals : {least - 1, least}) {
+            Chooser chooser(limits, plain);
+            look(chooser, {arrivals, 2});
+            CHECK((chooser.kind() == IndexKind::sorted_run) == (arrivals == least));
+        }
+    }
 }
 
 TEST(a_change_takes_two_looks_that_agree) {

@@ -54,8 +54,9 @@ class NumericJoin:
         ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
-        Threads that share the work of a push; can be changed at any time (:attr:`workers`). Worth it from
-        some hundred arrivals a push on. Decides speed, never results.
+        Threads that share the work of a push; can be changed at any time (:attr:`workers`). They help from
+        four threads and a thousand arrivals a push on, with more than eight matches an arrival from two on
+        (docs/guide/threads.md). Decides speed, never results.
     self_join : bool
         One stream plays both sides. Sides are ignored; a tuple never meets itself, and a pair that matches
         both ways comes out once, the earlier tuple as the left one. Its counters are those of the left

@@ -375,9 +375,9 @@ def _existing(table: pa.Table, wanted: Sequence[str], among: Sequence[str]) -> p
 
 def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
     if pa.types.is_integer(column.type) and not column.null_count:
-        numbers = column.to_numpy()
+        numbers = np.array(column.to_numpy())  # a copy: the caller's memory may change meanwhile
         if not (numbers >> 1).any():  # 0 and 1 only
-            return np.array(numbers, np.uint8)  # a copy: the caller's memory may change meanwhile
+            return numbers.astype(np.uint8, copy=False)
     plain = column
     if pa.types.is_dictionary(column.type):
         plain = _cast(column, _wide(column.type.value_type))
@@ -405,7 +405,10 @@ def _sides(column: pa.ChunkedArray, name: str) -> NDArray[np.uint8]:
 
 
 def rows_of(table: pa.Table, rows: NDArray[np.int64], rising: bool = True) -> pa.Table:
-    """Rows of a table, also for the types that Arrow cannot take from; each once, unless not ``rising``."""
+    """Rows of a table, also for the types that Arrow cannot take from; each once, unless not ``rising``.
+
+    Cost: O(rows), and a copy of the table's columns that are in several chunks.
+    """
     return _parts_of(table, [np.ascontiguousarray(rows, np.int64)], rising)[0]
 
 

@@ -61,8 +61,9 @@ class WindowJoin(DrivenJoin):
         ``bucket-tree``, ``bi-sort``, ``pim-tree`` and others, with parameters in brackets:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
-        Threads that share the work of a push; can be changed at any time (:attr:`workers`). Worth it from
-        some hundred rows a push on. Decides speed, never results.
+        Threads that share the work of a push; can be changed at any time (:attr:`workers`). They help from
+        four threads and a thousand rows a push on, with costly conditions and large results from two on
+        (docs/guide/threads.md). Decides speed, never results.
     order : str
         ``"arrival"``: results of an earlier arrival come first. ``"full"``: those of one arrival also by the
         partner's position, which is the same for every index. ``"none"``: no promise.

@@ -1,7 +1,6 @@
 """The limits of ``index="auto"``: from which costs they come, and that unusable ones do not stop a join."""
 
 import logging
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -43,12 +42,15 @@ def test_limits_are_numbers_for_ascending_windows():
     limits = limits_of(DEFAULT)
     sizes = [live for live, *_ in limits]
     assert sizes == sorted(set(sizes))
-    for _, share, many, counted in limits:
-        assert 1 / 64 <= share <= 1 / 2 or share == math.inf
+    for _, share, plain_share, many, counted in limits:
+        assert 1 / 64 <= share <= 1 / 2 or share == np.inf
+        assert share <= plain_share
         assert min(many, counted) >= 64
 
 
-@pytest.mark.parametrize(("place", "index"), [(1, "sorted-run"), (2, "im-tree"), (3, "bi-sort")])
+@pytest.mark.parametrize(
+    ("place", "index"), [(1, "sorted-run"), (2, "sorted-run"), (3, "im-tree"), (4, "bi-sort")]
+)
 def test_limits_follow_the_costs(place, index):
     cheap, dear = ([limits[place] for limits in limits_of(with_base(index, factor))] for factor in (0.1, 100))
     assert all(one <= other for one, other in zip(cheap, dear, strict=True))
@@ -68,13 +70,14 @@ def test_the_costs_of_this_machine_decide(costs_file):
     assert "automatically, by the costs measured on this machine: " in explained()
 
 
-def test_a_join_goes_by_these_limits(costs_file):
-    with_base("sorted-run", 100).save(costs_file)
-    join = sj.NumericJoin(4096, -1, 1, np.int32)
+@pytest.mark.parametrize(("factor", "index"), [(100, "bucket-tree"), (1, "sorted-run")])
+def test_a_join_goes_by_these_limits(costs_file, factor, index):
+    with_base("sorted-run", factor).save(costs_file)
+    join = sj.NumericJoin(4096, -1, 1, np.int32, self_join=True)
     rng = np.random.default_rng(1)
     for _ in range(8):
-        join.push(rng.integers(0, 2, 8192).astype(np.uint8), rng.integers(0, 2**30, 8192).astype(np.int32))
-    assert join.index == "bucket-tree"  # with the default it would be the sorted-run
+        join.push(np.zeros(8192, np.uint8), rng.integers(0, 2**30, 8192).astype(np.int32))
+    assert join.index == index
 
 
 def test_a_broken_file_is_reported_and_joins_run(costs_file, caplog):

@@ -40,6 +40,18 @@ def test_every_part_is_finite_and_positive(index, window, matches, batch, listed
     assert cost.total == pytest.approx(sum(parts))
 
 
+@pytest.mark.parametrize("index", sorted(PARAMETERS))
+@pytest.mark.parametrize("matches", [1, 3, 20])
+def test_the_bucket_tree_joins_plain_arrivals_faster(index, matches):
+    plain, other = (seconds(index, 2**17, matches, 2048, plain=each).total for each in (True, False))
+    assert plain < 0.95 * other if index == "bucket-tree" else plain == other
+
+
+def test_speedups_are_over_plain_arrivals():
+    plain, other = (seconds("bucket-tree", 2**17, 2, 8192, workers=8, plain=each) for each in (True, False))
+    assert plain == other
+
+
 @given(indexes, windows, matches, batches, st.booleans(), st.floats(1, 64))
 def test_a_larger_window_costs_no_less(index, window, matches, batch, listed, times):
     less, more = (seconds(index, each, matches, batch, listed=listed) for each in (window, window * times))

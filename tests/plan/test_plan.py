@@ -38,6 +38,13 @@ def test_a_slow_stream_is_joined_row_by_row_by_one_worker():
     assert plan.options == {"index": "bucket-tree", "workers": 1}
 
 
+def test_joins_in_event_time_are_not_plain():
+    costs = FlatCosts(other=1e-7)
+    windows = [sj.rows(1000), sj.within("1s", time="ts"), sj.interval("1s", "1s", time="ts", lateness="1s")]
+    seconds = [1 / planned(window, costs=costs).capacity for window in windows]
+    assert seconds == pytest.approx([1.1e-6, 1.1e-6, 1.2e-6])
+
+
 def test_the_batch_grows_with_the_rate():
     # 2 million rows a second leave 1/3 microsecond for each, with headroom 1.5: 0.1 + 1/batch <= 0.333.
     plan = planned(left_rate=1e6)

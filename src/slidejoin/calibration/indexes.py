@@ -55,7 +55,8 @@ def measure_index(
     """The costs of an index; ``tick`` is called after each window.
 
     Matches are counted, which disturbs the least. A nested loop and bi-sort are faster when they only count,
-    so their base is measured while they list.
+    so their base is measured while they list. Joins are not plain, and the bucket-tree's base is measured for
+    plain ones, too.
     """
     listed = name in ("nested-loop", "bi-sort")
     call = push_call if listed else count_call
@@ -63,10 +64,10 @@ def measure_index(
         effort = replace(effort, windows=effort.loops, least=2**10, singles=2**7, batches=(1, 16, 256))
         effort = replace(effort, scanned_batches=(16, 256), matches=effort.matches[:1])
     copy = _copy(name, effort)
-    base, memory, spreads = [], [], []
+    base, plain, memory, spreads = [], [], [], []
     scans: dict[int, list[list[float]]] = {matches: [] for matches in effort.matches}
     for window in effort.windows:
-        stream = Stream(name, window)
+        stream = Stream(name, window, plain=False)
         arrivals = max(2 * window, effort.least)
         figures = _in_turns(stream, effort, effort.batches, arrivals, listed)
         counted = _in_turns(stream, effort, effort.scanned_batches, arrivals // 4) if listed else figures
@@ -74,12 +75,17 @@ def measure_index(
         memory.append([stream.bytes_per_tuple])
         spreads += [figure.spread for figure in figures.values()]
         base.append([_net(name, window, batch, figure, copy, call) for batch, figure in figures.items()])
+        if name == "bucket-tree":
+            figures = _in_turns(Stream(name, window), effort, effort.batches, arrivals)
+            plain.append([_net(name, window, batch, each, copy, call) for batch, each in figures.items()])
         for matches in effort.matches:
             if name == "nested-loop":  # all entries are compared, whether they match or not
                 scans[matches].append([_LEAST] * len(effort.scanned_batches))
                 continue
             few = min(matches, window // 4)
-            many = _in_turns(Stream(name, window, few), effort, effort.scanned_batches, arrivals // 4)
+            many = _in_turns(
+                Stream(name, window, few, plain=False), effort, effort.scanned_batches, arrivals // 4
+            )
             scans[matches].append(
                 [
                     max((figure.median - counted[batch].median) * matches / few, _LEAST)
@@ -90,6 +96,7 @@ def measure_index(
     surface = Surface(effort.windows, effort.batches, rising(base))
     return IndexCosts(
         base=surface,
+        one_pass=Surface(effort.windows, effort.batches, rising(plain)) if plain else None,
         insert_share=_insert_share(name, effort, copy, count_call, surface),
         copy=copy,
         counted=_counted(name, effort, call, count_call) if listed else 1.0,
@@ -184,7 +191,7 @@ def _insert_share(name: str, effort: Effort, copy: float, count_call: float, bas
     window, batch = effort.middle, 256
     if name == "nested-loop":
         window = effort.windows[-1]
-    stream = Stream(name, window, one_sided=True)
+    stream = Stream(name, window, one_sided=True, plain=False)
     seconds = np.mean([stream.time(effort.least, batch) for _ in range(effort.turns)])
     own = float(seconds) - count_call / batch - copy * moved_entries(name, window, 2 * batch)
     return float(f"{min(max(own / base(window, 2 * batch), 0.02), 0.98):.3g}")

@@ -38,12 +38,18 @@ class Stream:
         Of an arrival, on average.
     one_sided : bool
         Whether only left tuples arrive, so that arrivals are inserted but find nothing to search.
+    plain : bool
+        Whether arrivals may be joined in one pass, as those of plain joins are (``slidejoin.model.costs``).
     """
 
-    def __init__(self, index: str, window: int, matches: float = 1, one_sided: bool = False) -> None:
+    def __init__(
+        self, index: str, window: int, matches: float = 1, one_sided: bool = False, plain: bool = True
+    ) -> None:
         width = int(matches * 2**32 / window)
         kept = (window, 1) if one_sided else window
-        self.join = NumericJoin(kept, -(width // 2), width - width // 2 - 1, np.int32, index)
+        strategy = "auto" if plain else "phases"  # which one worker has to itself
+        lower, upper = -(width // 2), width - width // 2 - 1
+        self.join = NumericJoin(kept, lower, upper, np.int32, index, strategy=strategy)
         self.window = window
         self._one_sided = one_sided
         self._next = 0

@@ -1,6 +1,6 @@
 """The limits by which ``index="auto"`` chooses: where one index becomes cheaper than another on this machine.
 
-The core looks at what a join is given and compares it with three numbers for windows of its size
+The core looks at what a join is given and compares it with these numbers for windows of its size
 (``core/join/chooser.hpp``); docs/indexes.md, *The choice*, says how.
 """
 
@@ -19,9 +19,9 @@ _PUSH = 256  # arrivals of a push where the matches decide
 _GAIN = 0.95  # of the bucket-tree's time, at most: less of a gain is within the error of the costs
 NEVER = math.inf
 
-# For both windows together: tuples; share of them in a push from which on sorted-run is chosen; matches from
-# which on im-tree is; matches from which on bi-sort is, where they are only counted.
-Limits = tuple[int, float, float, float]
+# For both windows together: tuples; share of them in a push from which on sorted-run is chosen; the same for
+# plain joins; matches from which on im-tree is; matches from which on bi-sort is, if only counted.
+Limits = tuple[int, float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def limits_of(costs: Costs) -> list[Limits]:
     Examples
     --------
     >>> limits = limits_of(Costs.default())
-    >>> all(share > 0 and many > 1 for _, share, many, _ in limits)
+    >>> all(0 < share <= plain_share and many > 1 for _, share, plain_share, many, _ in limits)
     True
     """
     windows = costs.index_costs["bucket-tree"].base.rows
@@ -69,14 +69,21 @@ def _limits(costs: Costs, window: int) -> Limits:
     positions, which is the same for all indexes and which most joins do not need.
     """
 
-    def cheaper(index: str, matches: float, batch: float, listed: bool = False, than: str = "") -> bool:
+    def cheaper(
+        index: str, matches: float, batch: float, listed: bool = False, than: str = "", plain: bool = True
+    ) -> bool:
         one, other = (
-            costs.arrival(each, window=window, matches=matches, batch=batch, listed=listed).total
+            costs.arrival(each, window=window, matches=matches, batch=batch, listed=listed, plain=plain).total
             for each in (index, than or "bucket-tree")
         )
         return one <= _GAIN * other
 
-    share = _first(1 / 64, 1 / 2, lambda part: cheaper("sorted-run", _FEW, part * 2 * window, listed=True))
+    def large(plain: bool) -> float:
+        def holds(part: float) -> bool:
+            return cheaper("sorted-run", _FEW, part * 2 * window, listed=True, plain=plain)
+
+        return _first(1 / 64, 1 / 2, holds)
+
     many = _first(_MANY, window / 2, lambda matches: cheaper("im-tree", matches, _PUSH))
     counted = _first(
         _MANY,
@@ -86,7 +93,7 @@ def _limits(costs: Costs, window: int) -> Limits:
             and cheaper("bi-sort", matches, window / 16, than="im-tree")
         ),
     )
-    return 2 * window, share, many, counted
+    return 2 * window, large(plain=False), large(plain=True), many, counted
 
 
 def _first(least: float, most: float, holds: Callable[[float], bool]) -> float:

@@ -143,6 +143,7 @@ def _surface_json(surface: Surface, row: str, column: str) -> dict[str, Any]:
 def _index_json(costs: IndexCosts) -> dict[str, Any]:
     return {
         "base": _surface_json(costs.base, "window", "batch"),
+        "one_pass": costs.one_pass and _surface_json(costs.one_pass, "window", "batch"),
         "insert_share": costs.insert_share,
         "copy": costs.copy,
         "counted": costs.counted,
@@ -166,8 +167,10 @@ def _index(part: "_Reader") -> IndexCosts:
     windows = memory.sizes("window")
     if not scan.data or min(map(_whole, scan.data)) < 2:
         raise ValueError(f"{scan.where} needs numbers of matches, 2 at least")
+    one_pass = part.get("one_pass")
     return IndexCosts(
         base=part.part("base").surface("window", "batch"),
+        one_pass=None if one_pass is None else part.part("one_pass").surface("window", "batch"),
         insert_share=share,
         copy=part.number("copy", zero=True),
         counted=part.number("counted"),

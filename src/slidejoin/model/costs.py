@@ -14,13 +14,15 @@ between them:
     ``search``, ``insert``  ``base(w, b)``, measured where an arrival has one match, less the merge; the
                             share of the insert is measured by joins of which one side is empty
     ``scan``                ``scan(w, b, k)`` for the matches k beyond the first one, the paper's match rate;
-                            where they are listed, ``listing(w, k)`` for sorting and writing them, but for
-                            the few that the bucket-tree's join writes while it finds them, and
+                            where they are listed, ``listing(w, k)`` for sorting and writing them, and
                             ``large(b·k)`` for each where a push has many: they leave the caches, and very
                             many take fresh memory from the system each time
     ``merge``               ``copy`` for each entry that merges move, M / (m·w); how many these are is known:
                             :func:`moved_entries`
     ``call``                the call from Python, divided by the batch
+
+A *plain* join, an inner one on one band over ``rows`` or ``within``, goes through the bucket-tree in one
+pass, which has a base of its own and writes a few matches while it finds them.
 
 w is the window of one side, b the arrivals of a push, both sides interleaved. A nested loop searches in
 ``alpha`` · w and lists in ``beta`` · k.
@@ -37,7 +39,7 @@ from slidejoin.errors import SpecError, suggestion
 from slidejoin.model.surface import Surface
 
 # Matches of an arrival that are written in the pass that finds them (core/join/plain.hpp): part of base.
-_WRITTEN = {"bucket-tree": 4}
+_WRITTEN = 4
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class IndexCosts:
     """The measured costs of one index; :mod:`slidejoin.model.costs` says how they are put together."""
 
     base: Surface  # by window and batch
+    one_pass: Surface | None  # the same for plain joins, where it is another
     insert_share: float  # of base
     copy: float  # for each entry that a merge moves
     scan: Mapping[float, Surface]  # by number: the matches up to it from the number before, counted
@@ -161,6 +164,7 @@ class Costs:
         batch: float = 1,
         workers: int = 1,
         listed: bool = True,
+        plain: bool = True,
     ) -> ArrivalCost:
         """The seconds of one arrival in a NumericJoin of 32-bit keys whose windows are full.
 
@@ -178,6 +182,8 @@ class Costs:
             Threads that share a push; the parts but ``call`` are divided by :meth:`scaling`.
         listed : bool
             Whether pairs are listed, or only counted.
+        plain : bool
+            Whether the join is an inner one on one band over ``rows`` or ``within``.
 
         Notes
         -----
@@ -196,15 +202,19 @@ class Costs:
         _check("batch", batch, 1)
         _check("workers", workers, 1)
         shared = self.scaling("phases", workers, batch)
+        # Speed-ups are over one thread with plain arrivals, whose workers do not go in one pass either.
+        one_pass = costs.one_pass if plain or shared > 1 else None
+        bases = one_pass or costs.base
+        written = _WRITTEN if one_pass else 0
         search, scan, insert, merge = 0.0, 0.0, 0.0, 0.0
         for size in sizes:
             tuples = max(size, 1.0)
-            base = costs.base(tuples, batch) / 2  # half of the arrivals are of either side
+            base = bases(tuples, batch) / 2  # half of the arrivals are of either side
             base *= 1.0 if listed else costs.counted
             search += (1 - costs.insert_share) * base
             insert += costs.insert_share * base
             scan += self._scan(costs, tuples, matches, batch) / 2
-            scan += self._listing(index, tuples, matches, batch) / 2 if listed else 0.0
+            scan += self._listing(written, tuples, matches, batch) / 2 if listed else 0.0
             merge += costs.copy * moved_entries(index, tuples, batch) / 2
         call = (self.push if listed else self.count) / batch
         return ArrivalCost(search / shared, scan / shared, insert / shared, merge / shared, call)
@@ -264,16 +274,15 @@ class Costs:
             before = number
         return total
 
-    def _listing(self, index: str, window: float, matches: float, batch: float) -> float:
+    def _listing(self, written: int, window: float, matches: float, batch: float) -> float:
         rows = self.listing.rows
         window = min(max(window, rows[0]), rows[-1])  # the sort hardly depends on the window
         few = min(matches, 1.0)
         most = self.listing.columns[-1]
         beyond = max(matches / most, 1.0)  # a sort of more matches costs as much for each
         large = self.large(1, matches * batch) * matches
-        written = min(matches, _WRITTEN.get(index, 0))
         listing = beyond * self.listing(window, max(matches, 1.0))
-        listing -= self.listing(window, max(written, 1.0)) if written else 0.0
+        listing -= self.listing(window, max(min(matches, written), 1.0)) if written else 0.0
         return few * listing + large
 
 

@@ -304,7 +304,7 @@ def _settings(
         for each in indexes:
             for size in BATCHES if batch is None else (as_count("batch", batch),):
                 for threads in counts if workers is None else (as_count("workers", workers),):
-                    yield Embedded(each, size, threads, rows)
+                    yield Embedded(each, size, threads, rows, not isinstance(workload.window, Interval))
     if engine != "embedded":
         if not isinstance(workload.window, Interval):
             message = f"Spark joins interval(...) windows of event time only, not {workload.window!r}"

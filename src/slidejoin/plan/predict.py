@@ -91,6 +91,7 @@ class Embedded:
     batch: int
     workers: int
     rows: bool = True  # WindowJoin, whose results are rows; else NumericJoin
+    plain: bool = True  # not over an interval of event time (Costs.arrival)
 
     @property
     def processors(self) -> int:
@@ -99,7 +100,12 @@ class Embedded:
     def seconds(self, load: Load, costs: Costs) -> float:
         """What one arrival costs."""
         seconds = costs.arrival(
-            self.index, window=load.stored, matches=load.matches, batch=self.batch, workers=self.workers
+            self.index,
+            window=load.stored,
+            matches=load.matches,
+            batch=self.batch,
+            workers=self.workers,
+            plain=self.plain,
         ).total
         if self.rows:
             seconds += costs.window_row + costs.window_push / self.batch
