@@ -104,21 +104,30 @@ template <class Use>
     } while (i < count);
 }
 
-inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
-                                 std::uint32_t* out) {
+// Writes the lanes of the blocks that each(use) calls use(block, lanes) with; or counts them.
+template <class Each>
+[[gnu::always_inline]] inline std::size_t select_each(std::uint32_t* out, Each each) {
     std::size_t written = 0;
-    each_padded(positions, count, range, [&](const PositionBlock& block, unsigned lanes) {
+    each([&](const PositionBlock& block, unsigned lanes) {
         block.store(out + written, lanes);
         written += lane_count(lanes);
     });
     return written;
 }
+template <class Each>
+[[gnu::always_inline]] inline std::size_t tally_each(Each each) {
+    std::size_t total = 0;
+    each([&](const PositionBlock&, unsigned lanes) { total += lane_count(lanes); });
+    return total;
+}
+
+inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
+                                 std::uint32_t* out) {
+    return select_each(out, [&](auto use) { each_padded(positions, count, range, use); });
+}
 
 inline std::size_t tally_padded(const std::uint32_t* positions, std::size_t count, Visible range) {
-    std::size_t total = 0;
-    each_padded(positions, count, range,
-                [&](const PositionBlock&, unsigned lanes) { total += lane_count(lanes); });
-    return total;
+    return tally_each([&](auto use) { each_padded(positions, count, range, use); });
 }
 
 inline std::size_t tally_positions(const std::uint32_t* positions, std::size_t count, Visible range) {
@@ -232,19 +241,11 @@ template <class Use>
 
 [[gnu::always_inline]] inline std::size_t select_among(const std::uint32_t* positions, std::uint64_t chosen,
                                                        Visible range, std::uint32_t* out) {
-    std::size_t written = 0;
-    each_among(positions, chosen, range, [&](const PositionBlock& block, unsigned lanes) {
-        block.store(out + written, lanes);
-        written += lane_count(lanes);
-    });
-    return written;
+    return select_each(out, [&](auto use) { each_among(positions, chosen, range, use); });
 }
 
 inline std::size_t tally_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range) {
-    std::size_t total = 0;
-    each_among(positions, chosen, range,
-               [&](const PositionBlock&, unsigned lanes) { total += lane_count(lanes); });
-    return total;
+    return tally_each([&](auto use) { each_among(positions, chosen, range, use); });
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

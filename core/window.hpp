@@ -21,15 +21,16 @@ struct Visible {
     bool contains(std::uint32_t position) const { return relative(position) < count; }
 };
 
+// A position as an index holds it.
+inline std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
+
 // One tuple's place: its own position and the positions [first, last) of the other side that it meets.
 struct Place {
     std::uint64_t position;
     std::uint64_t first;
     std::uint64_t last;
 
-    Visible visible() const {
-        return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last - first)};
-    }
+    Visible visible() const { return {low_bits(first), low_bits(last - first)}; }
 };
 
 // Counts both sides and remembers what decides when a tuple leaves. Every admission costs O(1) amortised; in

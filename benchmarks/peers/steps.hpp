@@ -52,7 +52,8 @@ class Steps {
         return text;
     }
 
-    // The same of four cache lines at random places of so many bytes. The reads are independent of each other.
+    // The same of four cache lines at random places of so many bytes. The reads are independent of each
+    // other.
     static std::string lines(std::size_t bytes) {
         constexpr std::size_t kWords = 8, kReads = std::size_t{1} << 23;  // words of a line
         std::vector<std::uint64_t> memory(bytes / 8 + kWords, 1);

@@ -10,7 +10,7 @@
 namespace slidejoin {
 namespace {
 
-using End = std::tuple<int, std::int64_t, std::uint64_t, double>;  // kind, high, low, real
+using End = std::tuple<int, std::int64_t, std::uint64_t, double>;          // kind, high, low, real
 using Limits = std::tuple<std::uint64_t, double, double, double, double>;  // as in ChoiceLimits
 using Conjunct = std::tuple<std::string, std::vector<std::tuple<End, End>>>;
 

@@ -298,21 +298,18 @@ class NativeJoin {
     nb::dict stats() {
         const Stats stats = read([&] { return engine_->stats(); });
         nb::dict result;
-        result["rows_left"] = stats.rows[0];
-        result["rows_right"] = stats.rows[1];
+        const auto both = [&](const std::string& name, const auto& of_sides) {
+            result[(name + "_left").c_str()] = of_sides[0];
+            result[(name + "_right").c_str()] = of_sides[1];
+        };
+        both("rows", stats.rows);
         result["matches"] = stats.matches - rejected_;
-        result["late_left"] = stats.late[0];
-        result["late_right"] = stats.late[1];
-        result["dropped_left"] = stats.dropped[0];
-        result["dropped_right"] = stats.dropped[1];
-        result["null_left"] = stats.nulls[0];
-        result["null_right"] = stats.nulls[1];
-        result["stored_left"] = stats.stored[0];
-        result["stored_right"] = stats.stored[1];
-        result["first_left"] = stats.first[0];
-        result["first_right"] = stats.first[1];
-        result["next_left"] = stats.next[0];
-        result["next_right"] = stats.next[1];
+        both("late", stats.late);
+        both("dropped", stats.dropped);
+        both("null", stats.nulls);
+        both("stored", stats.stored);
+        both("first", stats.first);
+        both("next", stats.next);
         result["latest"] = stats.latest;
         result["watermark"] = stats.has_watermark ? nb::cast(stats.watermark) : nb::none();
         result["memory_bytes"] = stats.memory_bytes;

@@ -68,16 +68,10 @@ class Admission {
                 }
             }
             const bool null = reader.nulls()[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
-            const Place place = window_.admit(side, time, {timed, null, batch.store});
-            group.places()[i] = place;
+            group.places()[i] = window_.admit(side, time, {timed, null, batch.store});
             if (finals_.any()) finals_.end(static_cast<std::uint32_t>(before + i));
             if (placed && !filter_.empty()) filter_.keep(side, lane.filter, i);
-            if (null) continue;
-            if (batch.store) group.add_entry(static_cast<int>(side), reader.keys()[at + i], place.position);
-            if (place.first == place.last) continue;
-            group.add_tasks(reader.intervals(at + i), i, spec_.self_join || side == Side::right);
-            if (spec_.self_join && !reader.symmetric(at + i, i))
-                group.add_tasks(reader.right_intervals(at + i), i, false);
+            if (!null) group.add(i, side, batch.store, reader, at);
         }
     }
 

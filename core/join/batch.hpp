@@ -48,17 +48,16 @@ class GroupBuffer {
     Task<Key>* tasks() { return tasks_.data(); }
     std::size_t task_count() const { return task_count_; }
 
-    void add_entry(int side, Key key, std::uint64_t position) {
-        entries_[side][entry_count_[side]++] = {key, static_cast<std::uint32_t>(position)};
-    }
-
-    // The intervals that an arrival probes for: `width`, of which the first empty one ends the list.
-    void add_tasks(const Interval<Key>* intervals, std::uint32_t arrival, bool partner_is_left) {
-        for (std::size_t i = 0; i < width_ && !intervals[i].empty(); ++i) {
-            tasks_[task_count_] = {intervals[i], places_[arrival].visible(), arrival, partner_is_left, 0, 0};
-            const int probed = partner_is_left ? 0 : 1;
-            order_[probed][order_count_[probed]++] = static_cast<std::uint32_t>(task_count_++);
-        }
+    // Arrival i, which has a key and its place: what it stores, and what it probes for. The reader has it and
+    // those before from `at` on.
+    template <class Reader>
+    void add(std::uint32_t i, Side own, bool store, const Reader& reader, std::size_t at) {
+        const Place& place = places_[i];
+        const int side = static_cast<int>(own);
+        if (store) entries_[side][entry_count_[side]++] = {reader.keys()[at + i], low_bits(place.position)};
+        if (place.first == place.last) return;
+        add_tasks(reader.intervals(at + i), i, self_join_ || own == Side::right);
+        if (self_join_ && !reader.symmetric(at + i, i)) add_tasks(reader.right_intervals(at + i), i, false);
     }
 
     // All arrivals of a group at once: each is stored and has one interval.
@@ -70,7 +69,7 @@ class GroupBuffer {
         for (std::uint32_t i = 0; i < count; ++i) {
             const unsigned own = sides[i] & 1;
             const Place& place = places_[i];
-            *entries[own]++ = {keys[i], static_cast<std::uint32_t>(place.position)};
+            *entries[own]++ = {keys[i], low_bits(place.position)};
             tasks_[tasks] = {intervals[i], place.visible(), i, own == 1, 0, 0};
             *order[own ^ 1] = tasks;
             const bool probes = place.first != place.last && !intervals[i].empty();
@@ -113,6 +112,15 @@ class GroupBuffer {
     }
 
   private:
+    // The intervals that an arrival probes for: `width`, of which the first empty one ends the list.
+    void add_tasks(const Interval<Key>* intervals, std::uint32_t arrival, bool partner_is_left) {
+        for (std::size_t i = 0; i < width_ && !intervals[i].empty(); ++i) {
+            tasks_[task_count_] = {intervals[i], places_[arrival].visible(), arrival, partner_is_left, 0, 0};
+            const int probed = partner_is_left ? 0 : 1;
+            order_[probed][order_count_[probed]++] = static_cast<std::uint32_t>(task_count_++);
+        }
+    }
+
     Group<Key> listed(bool sorted, bool single) {
         Group<Key> group{tasks_.data(), {}, {}, {}, {}, {}, sorted, single};
         for (int i = 0; i < 2; ++i) {

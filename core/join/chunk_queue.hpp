@@ -88,7 +88,7 @@ class ChunkQueue {
                 const int side = slice.sides ? slice.sides[i] & 1 : 0;
                 const Entry<Key>* const entry = slice.group.entries[side] + taken[side];
                 if (taken[side] < slice.group.entry_count[side] &&
-                    entry->value == static_cast<std::uint32_t>(slice.places[i].position)) {
+                    entry->value == low_bits(slice.places[i].position)) {
                     const std::uint32_t to = at.entry[side] + taken[side]++;
                     entries_[side].keys[to] = entry->key;
                     entries_[side].positions[to] = entry->value;

@@ -92,7 +92,6 @@ class PlainJoin {
         Chosen chosen;
     };
 
-    static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
     static bool are_few(std::uint64_t chosen) { return std::popcount(chosen) <= static_cast<int>(kChosen); }
     bool has_second(std::size_t i) const { return seconds_of_ >> i & 1; }
 

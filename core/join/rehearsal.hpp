@@ -59,13 +59,7 @@ class Rehearsal {
                 next_[own] += placed;
                 result_.held[own] += placed;
             }
-            const Place& place = group.places()[i];
-            if (null) continue;
-            if (batch.store) group.add_entry(static_cast<int>(side), reader.keys()[at + i], place.position);
-            if (place.first == place.last) continue;
-            group.add_tasks(reader.intervals(at + i), i, spec_.self_join || side == Side::right);
-            if (spec_.self_join && !reader.symmetric(at + i, i))
-                group.add_tasks(reader.right_intervals(at + i), i, false);
+            if (!null) group.add(i, side, batch.store, reader, at);
         }
     }
 

@@ -299,9 +299,9 @@ class SerialJoin final : public Engine {
     // Whether the arrivals are plain ones (plain.hpp) that one thread joins: up to three, which share them in
     // phases, are no faster while matches are few.
     bool is_plain(const Batch& batch) {
-        if (!admission_.one_pass(batch) || indexes_->shared()) return false;
         const std::size_t workers = lanes_.sharing(std::min(group_size(), batch.size));
-        return workers == 1 || (workers <= 3 && last_.found <= 8 * last_.arrivals);
+        return admission_.one_pass(batch) &&
+               (workers == 1 || (workers <= 3 && last_.found <= 8 * last_.arrivals));
     }
 
     // Joins plain arrivals from `start` on, up to kPlain, in groups of up to kGroup, until there are about
@@ -473,8 +473,6 @@ class SerialJoin final : public Engine {
         broken_ = false;
         shrink();
     }
-
-    static std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
 
     // A group larger than the window would make every probe read many tuples that it must not see.
     std::size_t group_size() {

@@ -61,8 +61,6 @@ class Stream {
     std::vector<Key> held_[2];
 };
 
-std::uint32_t low_bits(std::uint64_t position) { return static_cast<std::uint32_t>(position); }
-
 // Checks the pairs of arrivals [from, to): those of an arrival in order, if they are sorted.
 template <class Key>
 void check_pairs(const Stream<Key>& stream, std::size_t from, std::size_t to, Pairs& pairs, bool sorted) {
