@@ -299,9 +299,8 @@ class SerialJoin final : public Engine {
     // Whether the arrivals are plain ones (plain.hpp) that one thread joins: up to three, which share them in
     // phases, are no faster while matches are few.
     bool is_plain(const Batch& batch) {
-        const std::size_t workers = lanes_.sharing(std::min(group_size(), batch.size));
-        return admission_.one_pass(batch) &&
-               (workers == 1 || (workers <= 3 && last_.found <= 8 * last_.arrivals));
+        const std::size_t most = last_.found <= 8 * last_.arrivals ? 3 : 1;
+        return admission_.one_pass(batch) && lanes_.sharing(std::min(group_size(), batch.size)) <= most;
     }
 
     // Joins plain arrivals from `start` on, up to kPlain, in groups of up to kGroup, until there are about
