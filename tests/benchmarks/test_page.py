@@ -50,6 +50,23 @@ def test_missed_targets_and_uncommitted_code_are_named(tmp_path, monkeypatch):
     assert BENCHMARKS["window"].about in text
 
 
+def test_reasons_have_the_figures_of_their_report(tmp_path, monkeypatch):
+    missed = {"what": "bucket-tree, p99.99 of pushes of 16, w=2^20", "value": 46.4, "unit": "µs"}
+    missed |= {"target": "<= 40", "ok": False, "spread": 0.0}
+    other = {"what": "no join, p99.99 of pushes of 16, w=2^20", "value": 74.3, "unit": "µs"}
+    other |= {"target": None, "ok": None, "spread": 0.0}
+    (tmp_path / "window.json").write_text(json.dumps(REPORT | {"results": [missed, other]}))
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    row = next(line for line in page.page().splitlines() if line.startswith("| window | bucket-tree, p99.99"))
+    assert "which a loop without a join has, too (74.3 µs)" in row
+    assert "which is the join's own, is not measured |" in row
+
+
+def test_reasons_name_lines_that_there_are():
+    missed = page.PAGE.read_text(encoding="utf-8").partition("## Targets that were missed")[2]
+    assert "not measured" not in missed.partition("\n## ")[0]
+
+
 def test_further_machines_have_sections_of_their_own(tmp_path, monkeypatch):
     other = {**REPORT, "machine": {**REPORT["machine"], "cores": 16, "smt_siblings": ["0-1", "2-3"]}}
     (tmp_path / "window.json").write_text(json.dumps(REPORT))
