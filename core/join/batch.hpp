@@ -48,8 +48,7 @@ class GroupBuffer {
     Task<Key>* tasks() { return tasks_.data(); }
     std::size_t task_count() const { return task_count_; }
 
-    // Arrival i, which has a key and its place: what it stores, and what it probes for. The reader has it and
-    // those before from `at` on.
+    // Arrival i, which has a key and a place. The reader has the group from `at` on.
     template <class Reader>
     void add(std::uint32_t i, Side own, bool store, const Reader& reader, std::size_t at) {
         const Place& place = places_[i];

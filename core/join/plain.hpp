@@ -93,7 +93,6 @@ class PlainJoin {
     };
 
     static bool are_few(std::uint64_t chosen) { return std::popcount(chosen) <= static_cast<int>(kChosen); }
-    bool has_second(std::size_t i) const { return seconds_of_ >> i & 1; }
 
     // Finds where the arrivals are inserted, unless they have been, and what they probe, and prefetches it.
     // Returns whether none probes too many leaves.
@@ -213,7 +212,7 @@ class PlainJoin {
             indexes_[own ^ 1]->probe(interval, place.visible(), list_);
         } else {
             const Chosen all{visits_[i].from->positions, visits_[i].chosen};
-            const Chosen second = has_second(i) ? seconds_[i].chosen : Chosen{all.positions, 0};
+            const Chosen second = seconds_of_ >> i & 1 ? seconds_[i].chosen : Chosen{all.positions, 0};
             Chosen rest = all;
             for (std::size_t k = 0; k < kChosen; ++k) rest.bits &= rest.bits - 1;
             const Chosen first{all.positions, all.bits ^ rest.bits};

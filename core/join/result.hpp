@@ -42,9 +42,7 @@ class PairList {
     void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
         add(count, [&](auto use) { each_padded(positions, count, visible, use); });
     }
-    void all(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        padded(positions, count, visible);
-    }
+    void all(const std::uint32_t* at, std::size_t count, Visible visible) { padded(at, count, visible); }
 
   private:
     // Writes the positions that each(use) calls use(block, lanes) with, `most` of them.

@@ -204,6 +204,8 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
     static constexpr std::size_t kLeastPortion = 64;         // matches
     static constexpr std::size_t kPlain = 1024;              // plain arrivals that are joined together
+    static constexpr std::size_t kShared = 2048;             // plain arrivals that workers may share
+    static constexpr std::uint64_t kLarge = 1 << 20;         // positions of both windows
     static constexpr std::uint64_t kLeastPlain = 1 << 14;    // matches that there must be room for
     static constexpr std::size_t kMostWait = 1 << 14;        // arrivals until plain ones are tried again
 
@@ -296,11 +298,13 @@ class SerialJoin final : public Engine {
         return start;
     }
 
-    // Whether the arrivals are plain ones (plain.hpp) that one thread joins: up to three, which share them in
-    // phases, are no faster while matches are few.
+    // Whether the arrivals are plain ones (plain.hpp) that one thread joins. Workers who share them in phases
+    // are faster if there are three or more, in large windows two, or many matches.
     bool is_plain(const Batch& batch) {
-        const std::size_t most = last_.found <= 8 * last_.arrivals ? 3 : 1;
-        return admission_.one_pass(batch) && lanes_.sharing(std::min(group_size(), batch.size)) <= most;
+        const std::size_t arrivals = std::min(group_size(), batch.size), workers = lanes_.sharing(arrivals);
+        const std::size_t large = live() >= kLarge;
+        const bool pays = workers + large > 2 && arrivals >= kShared >> large;
+        return admission_.one_pass(batch) && (workers == 1 || !(pays || last_.found > 8 * last_.arrivals));
     }
 
     // Joins plain arrivals from `start` on, up to kPlain, in groups of up to kGroup, until there are about

@@ -55,7 +55,7 @@ class NumericJoin:
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads that share the work of a push; can be changed at any time (:attr:`workers`). They help from
-        four threads and a thousand arrivals a push on, with more than eight matches an arrival from two on
+        three threads and 2,048 arrivals a push on, in large windows and with many matches from two on
         (docs/guide/threads.md). Decides speed, never results.
     self_join : bool
         One stream plays both sides. Sides are ignored; a tuple never meets itself, and a pair that matches

@@ -62,7 +62,7 @@ class WindowJoin(DrivenJoin):
         ``"im-tree(merge_ratio=0.0625)"`` (docs/indexes.md). Decides speed, never results.
     workers : int
         Threads that share the work of a push; can be changed at any time (:attr:`workers`). They help from
-        four threads and a thousand rows a push on, with costly conditions and large results from two on
+        three threads and 2,048 rows a push on, in large windows and with costly conditions from two on
         (docs/guide/threads.md). Decides speed, never results.
     order : str
         ``"arrival"``: results of an earlier arrival come first. ``"full"``: those of one arrival also by the

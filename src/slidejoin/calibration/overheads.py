@@ -52,11 +52,11 @@ def measure_row(effort: Effort, calls: dict[str, Figure]) -> Figure:
 def measure_speedups(effort: Effort) -> tuple[dict[int, float], float]:
     """How many times as fast several workers are as one, in wall-clock time; and the spread.
 
-    With 2, 4, 8 ... workers, up to the cores that the process may use.
+    With 2, 4, 8 ... workers, up to the cores that the process may use, in a join that is not plain.
     """
     cores = usable_cores()
     workers = sorted({1, cores} | {2**i for i in range(1, cores.bit_length()) if 2**i <= cores})
-    stream = Stream("bucket-tree", 2 * effort.middle, 2)
+    stream = Stream("bucket-tree", 2 * effort.middle, 2, plain=False)
     batch = min(2**13, 2 * effort.middle)
     samples: dict[int, list[float]] = {number: [] for number in workers}
     for _ in range(2 * effort.turns + 1):

@@ -179,7 +179,8 @@ class Costs:
         batch : number
             Arrivals of a push, of both sides in turn.
         workers : int
-            Threads that share a push; the parts but ``call`` are divided by :meth:`scaling`.
+            Threads that share a push; the parts but ``call`` are divided by :meth:`scaling`. Plain arrivals
+            go through the bucket-tree in one pass of one thread where that is faster.
         listed : bool
             Whether pairs are listed, or only counted.
         plain : bool
@@ -201,23 +202,28 @@ class Costs:
         _check("matches", matches, 0)
         _check("batch", batch, 1)
         _check("workers", workers, 1)
-        shared = self.scaling("phases", workers, batch)
-        # Speed-ups are over one thread with plain arrivals, whose workers do not go in one pass either.
-        one_pass = costs.one_pass if plain or shared > 1 else None
-        bases = one_pass or costs.base
-        written = _WRITTEN if one_pass else 0
-        search, scan, insert, merge = 0.0, 0.0, 0.0, 0.0
-        for size in sizes:
-            tuples = max(size, 1.0)
-            base = bases(tuples, batch) / 2  # half of the arrivals are of either side
-            base *= 1.0 if listed else costs.counted
-            search += (1 - costs.insert_share) * base
-            insert += costs.insert_share * base
-            scan += self._scan(costs, tuples, matches, batch) / 2
-            scan += self._listing(written, tuples, matches, batch) / 2 if listed else 0.0
-            merge += costs.copy * moved_entries(index, tuples, batch) / 2
         call = (self.push if listed else self.count) / batch
-        return ArrivalCost(search / shared, scan / shared, insert / shared, merge / shared, call)
+
+        def spent(bases: Surface, written: int, shared: float) -> ArrivalCost:
+            search, scan, insert, merge = 0.0, 0.0, 0.0, 0.0
+            for size in sizes:
+                tuples = max(size, 1.0)
+                base = bases(tuples, batch) / 2  # half of the arrivals are of either side
+                base *= 1.0 if listed else costs.counted
+                search += (1 - costs.insert_share) * base
+                insert += costs.insert_share * base
+                scan += self._scan(costs, tuples, matches, batch) / 2
+                scan += self._listing(written, tuples, matches, batch) / 2 if listed else 0.0
+                merge += costs.copy * moved_entries(index, tuples, batch) / 2
+            return ArrivalCost(search / shared, scan / shared, insert / shared, merge / shared, call)
+
+        shared = self.scaling("phases", workers, batch)
+        if not plain or costs.one_pass is None:
+            return spent(costs.base, 0, shared)
+        one_pass = spent(costs.one_pass, _WRITTEN, 1.0)
+        if shared == 1:
+            return one_pass
+        return min(one_pass, spent(costs.base, 0, shared), key=lambda cost: cost.total)
 
     def memory(self, index: str, window: float | tuple[float, float]) -> float:
         """Bytes of both windows and what indexes them; results and the rows of a WindowJoin come on top."""
