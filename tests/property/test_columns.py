@@ -57,14 +57,17 @@ def test_results_have_the_picked_columns_of_whole_ones(script, data):
     splits = data.draw(st.lists(st.integers(0, len(rows)), max_size=4))
     options = {"known": known, "suffixes": suffixes}
     whole, picked = spec.join(**options), spec.join(columns=columns, **options)
+    grown_alike = True
     for part in parts(spec, rows, splits=splits, one_sided=one_sided):
         for batch, given_ in part:
             agree(picked.push(*batch, **given_), whole.push(*batch, **given_), columns)
         if data.draw(st.booleans()):
             picked = sj.WindowJoin.restore(picked.snapshot())
+            grown_alike = False  # its buffers grow from the size that they are restored with
         picked.check()
         mine, theirs = picked.stats, whole.stats
-        assert mine.pop("memory_bytes") <= theirs.pop("memory_bytes")
+        memory, whole_memory = mine.pop("memory_bytes"), theirs.pop("memory_bytes")
+        assert memory <= whole_memory or not grown_alike
         assert mine == theirs
         if whole.spec.window.returns_late:
             for side in SIDES[: 1 if spec.self_join else 2]:
