@@ -41,10 +41,11 @@ WHERE = f"""\
 From the section `bucket`: an arrival on its way through the join of plain arrivals
 (`core/join/plain.hpp`), 16 at a time.
 {"; ".join(f"*{step}*: {what}" for step, what in STEPS.items())}.
-An arrival must touch about four cache lines at random places: the end of a leaf's keys and of its positions
-to insert, the keys of a leaf and the positions of its matches to probe. The red marks show how long four
-independent reads take in as much memory, by the same thread. A leaf's keys are up to four lines, so that an
-arrival touches about eight, and six of the directory.
+Plain is an inner join on one band over `rows` or `within`. Any join that stores its tuples must touch
+about four cache lines at random places for an arrival: a key and a position to insert, a key and a
+position to probe. The red marks show how long four independent reads take in as much memory, by the same
+thread. A leaf's keys are up to four lines, so that an arrival here touches about eight, and six of the
+directory, which is in near caches up to w=2^20.
 """
 
 
@@ -55,11 +56,11 @@ _MANY = (
     "each match is a pair of 16 bytes to write, for every index; the bucket-tree also reads leaves that are "
     "not side by side, three cache lines of positions for some 35 matches"
 )
-_NUMPY = f"NumPy sorts by AVX-512, whatever the join uses; an arrival of the join takes {_STEPS}"
+_NUMPY = f"NumPy's sort uses AVX-512; an arrival of the join takes {_STEPS}"
 _FRESH = (
-    "a result of 0.5 GB takes fresh memory, for which a hypervisor that takes free memory back lets us wait: "
-    "{sj.join, two tables of 10000000 rows, 2 matches a row, one core} in turns, "
-    "{sj.join, two tables of 10000000 rows, 2 matches a row, one core, each by itself} by itself"
+    "a result of 0.5 GB is written to fresh memory, which a virtual machine may have to wait for: in turns "
+    "{sj.join, two tables of 10000000 rows, 2 matches a row, one core}, by itself "
+    "{sj.join, two tables of 10000000 rows, 2 matches a row, one core, each by itself}"
 )
 _PAUSES = (
     "interrupts of the machine, which a loop without a join has, too ({no join, LINE}); the least of five "
@@ -73,7 +74,7 @@ REASONS = {
         "{share of a push, numbers: read and split} read and split the batch"
     ),
     "WindowJoin / NumericJoin, strings": (
-        "the same; {share of a push, strings: native join} the join, "
+        "as for numbers; {share of a push, strings: native join} of a push with both sides are the join, "
         "{share of a push, strings: build the table} the result, "
         "{share of a push, strings: read and split} the batch"
     ),
@@ -82,7 +83,8 @@ REASONS = {
         "lines that do not wait for each other take {four random cache lines, w=2^20}"
     ),
     "bucket-tree / absl, groups of 16": (
-        f"{_STEPS}; four random lines take {{four random cache lines, SHAPE}}"
+        f"locate and write wait for the lines of leaves: {_STEPS}; four random lines take "
+        "{four random cache lines, SHAPE}"
     ),
     "bucket-tree / absl, decreasing keys": (
         "each key falls into the first leaf, which splits every few dozen arrivals; the rest of the group "

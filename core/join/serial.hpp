@@ -204,10 +204,10 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
     static constexpr std::size_t kLeastPortion = 64;         // matches
     static constexpr std::size_t kPlain = 1024;              // plain arrivals that are joined together
-    static constexpr std::size_t kShared = 2048;             // plain arrivals that workers may share
-    static constexpr std::uint64_t kLarge = 1 << 20;         // positions of both windows
-    static constexpr std::uint64_t kLeastPlain = 1 << 14;    // matches that there must be room for
-    static constexpr std::size_t kMostWait = 1 << 14;        // arrivals until plain ones are tried again
+    static constexpr std::size_t kShared = 2048,
+                                 kLarge = 1 << 20;         // plain arrivals to be shared; tuples held
+    static constexpr std::uint64_t kLeastPlain = 1 << 14;  // matches that there must be room for
+    static constexpr std::size_t kMostWait = 1 << 14;      // arrivals until plain ones are tried again
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
     void require_no_finals() const {
@@ -299,10 +299,11 @@ class SerialJoin final : public Engine {
     }
 
     // Whether the arrivals are plain ones (plain.hpp) that one thread joins. Workers who share them in phases
-    // are faster if there are three or more, in large windows two, or many matches.
+    // are faster if there are three or more with a core each, in large windows two, or many matches.
     bool is_plain(const Batch& batch) {
-        const std::size_t arrivals = std::min(group_size(), batch.size), workers = lanes_.sharing(arrivals);
-        const std::size_t large = live() >= kLarge;
+        static const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1u);
+        const std::size_t arrivals = std::min(group_size(), batch.size), large = live() >= kLarge;
+        const std::size_t workers = std::min(lanes_.sharing(arrivals), cores);
         const bool pays = workers + large > 2 && arrivals >= kShared >> large;
         return admission_.one_pass(batch) && (workers == 1 || !(pays || last_.found > 8 * last_.arrivals));
     }
