@@ -204,10 +204,10 @@ class SerialJoin final : public Engine {
     static constexpr std::uint64_t kWorthFreeing = 1 << 14;  // elements
     static constexpr std::size_t kLeastPortion = 64;         // matches
     static constexpr std::size_t kPlain = 1024;              // plain arrivals that are joined together
-    static constexpr std::size_t kShared = 2048,
-                                 kLarge = 1 << 20;         // plain arrivals to be shared; tuples held
-    static constexpr std::uint64_t kLeastPlain = 1 << 14;  // matches that there must be room for
-    static constexpr std::size_t kMostWait = 1 << 14;      // arrivals until plain ones are tried again
+    static constexpr std::size_t kShared = 2048;             // plain arrivals that workers share
+    static constexpr std::size_t kLarge = 1 << 20;           // tuples of both windows
+    static constexpr std::uint64_t kLeastPlain = 1 << 14;    // matches that there must be room for
+    static constexpr std::size_t kMostWait = 1 << 14;        // arrivals until plain ones are tried again
 
     static Side side_of(int side) { return Side{static_cast<std::uint8_t>(side)}; }
     void require_no_finals() const {
@@ -298,8 +298,7 @@ class SerialJoin final : public Engine {
         return start;
     }
 
-    // Whether the arrivals are plain ones (plain.hpp) that one thread joins. Workers who share them in phases
-    // are faster if there are three or more with a core each, in large windows two, or many matches.
+    // Whether one thread joins arrivals as plain ones (plain.hpp); docs/concurrency.md says when several do.
     bool is_plain(const Batch& batch) {
         static const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1u);
         const std::size_t arrivals = std::min(group_size(), batch.size), large = live() >= kLarge;
