@@ -86,13 +86,15 @@ def test_the_command_writes_a_file_and_prints_a_table(tmp_path):
     assert result.exit_code == 0, result.output
     assert "bucket-tree" in result.output
     assert "a call of push" in result.output
-    assert f"written to {file}" in result.output
+    assert f"written to {file}; plan reads it with --costs" in result.output
     assert Costs.load(file).measured
 
 
 def test_the_command_writes_the_file_of_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("SLIDEJOIN_CALIBRATION", str(tmp_path / "mine.json"))
-    assert CliRunner().invoke(app, ["model", "calibrate", "--seconds", "0.1"]).exit_code == 0
+    result = CliRunner().invoke(app, ["model", "calibrate", "--seconds", "0.1"])
+    assert result.exit_code == 0, result.output
+    assert "--costs" not in result.output
     assert Costs.load().measured
 
 

@@ -44,7 +44,8 @@ def calibrate(
             )
         where = costs.save(output)
     _print(console, costs)
-    console.print(f"written to {where}", markup=False, soft_wrap=True)
+    how = "" if output is None else "; plan reads it with --costs, joins where SLIDEJOIN_CALIBRATION names it"
+    console.print(f"written to {where}{how}", markup=False, soft_wrap=True)
 
 
 def _print(console: Console, costs: Costs) -> None:
