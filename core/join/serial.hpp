@@ -304,7 +304,9 @@ class SerialJoin final : public Engine {
         const std::size_t arrivals = std::min(group_size(), batch.size), large = live() >= kLarge;
         const std::size_t workers = std::min(lanes_.sharing(arrivals), cores);
         const bool pays = workers + large > 2 && arrivals >= kShared >> large;
-        return admission_.one_pass(batch) && (workers == 1 || !(pays || last_.found > 8 * last_.arrivals));
+        if (last_.found > 5 * last_.arrivals && (workers > 1 || last_.found < 40 * last_.arrivals))
+            return false;
+        return admission_.one_pass(batch) && (workers == 1 || !pays);
     }
 
     // Joins plain arrivals from `start` on, up to kPlain, in groups of up to kGroup, until there are about

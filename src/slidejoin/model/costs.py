@@ -288,7 +288,9 @@ class Costs:
         beyond = max(matches / most, 1.0)  # a sort of more matches costs as much for each
         large = self.large(1, matches * batch) * matches
         listing = beyond * self.listing(window, max(matches, 1.0))
-        listing -= self.listing(window, max(min(matches, written), 1.0)) if written else 0.0
+        # More matches are no longer written in the pass, gradually: arrivals differ.
+        within = min(matches, 2 * written - matches)
+        listing -= self.listing(window, max(within, 1.0)) if within > 0 else 0.0
         return few * listing + large
 
 
