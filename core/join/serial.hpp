@@ -298,7 +298,7 @@ class SerialJoin final : public Engine {
         return start;
     }
 
-    // Whether one thread joins arrivals as plain ones (plain.hpp); docs/concurrency.md says when several do.
+    // Whether one thread joins arrivals as plain ones (plain.hpp); docs/concurrency.md explains the limits.
     bool is_plain(const Batch& batch) {
         static const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1u);
         const std::size_t arrivals = std::min(group_size(), batch.size), large = live() >= kLarge;
