@@ -87,8 +87,11 @@ class Validation:
             yield each.error_line("latency", paper="6 %")
             actual, model = each.series("latency")
             behind = np.maximum(actual, model) > BEHIND
-            errors = percentage_errors(actual[behind], model[behind])
-            yield measured(f"latency, {each.name}, error of the model in seconds of backlog", errors, "%")
+            what = f"latency, {each.name}, error of the model in seconds of backlog"
+            if behind.any():
+                yield measured(what, percentage_errors(actual[behind], model[behind]), "%")
+            else:
+                yield missing(what, "%", None, f"no second had a backlog of {BEHIND:g} s")
             yield measured(
                 f"longest latency of a second, {each.name}", [float(np.nanmax(each.latency()))], "s"
             )

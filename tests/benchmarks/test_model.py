@@ -284,7 +284,8 @@ def test_smoke_run_fills_the_whole_table(report):
     ):
         assert any(part in result.what for result in report.results), part
     errors = [result for result in report.results if "error of the model" in result.what and result.note]
-    assert all("whiskers" in result.note for result in errors)
+    # A fast machine has no backlog in the few tuples of a smoke run.
+    assert all("whiskers" in result.note or "no second had" in result.note for result in errors)
     assert report.parameters["nested"]["part"] == model_nested.QUICK.part
     assert report.quick
 
