@@ -1,45 +1,55 @@
 // The tuples of one side of an event window that may still match, by time.
 //
 // Streams are in the order of time for the most part. A tuple that is not earlier than the last one joins a
-// queue that is sorted by itself; only the others go to a heap. A tuple in order costs O(1), one out of order
-// O(log w).
+// queue that is sorted by itself. The others go to a radix heap: a bucket for each bit of a time has the
+// tuples whose highest bit that differs from the current time is this one. When time moves on, the buckets
+// below the highest bit that changes leave as a whole, and its own one is dealt out to lower ones. A tuple in
+// order costs O(1), one out of order is moved once for each bit of its distance at most.
 #pragma once
 
+#include "key.hpp"
 #include "memory.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 class LiveTuples {
   public:
-    std::size_t size() const { return queue_.size() + heap_.size(); }
-    std::size_t bytes() const { return queue_.bytes() + heap_.capacity() * sizeof(Tuple); }
-
-    void push(std::int64_t time, std::uint64_t position) {
-        if (queue_.size() == 0 || queue_[queue_.size() - 1].time <= time) {
-            queue_.push({time, position});
-        } else {
-            heap_.push_back({time, position});
-            std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
-        }
+    std::size_t size() const { return queue_.size() + strays_; }
+    std::size_t bytes() const {
+        std::size_t total = queue_.bytes() + moved_.capacity() * sizeof(Tuple);
+        for (const std::vector<Tuple>& bucket : buckets_) total += bucket.capacity() * sizeof(Tuple);
+        return total;
     }
 
-    // Removes the tuples whose time is dead, which holds for every earlier time, too; `tell` gets the
-    // position of each, in no order.
-    template <class Dead, class Tell>
-    void expire(const Dead& dead, const Tell& tell) {
+    void push(std::int64_t time, std::uint64_t position) {
+        const Tuple tuple{encode(time), position};
+        if (queue_.size() == 0 || queue_[queue_.size() - 1].time <= tuple.time) return queue_.push(tuple);
+        bucket_of(tuple).push_back(tuple);
+        ++strays_;
+    }
+
+    // Removes the tuples with earlier times; `tell` gets the position of each, in no order. `time` never goes
+    // back.
+    template <class Tell>
+    void expire(Instant time, const Tell& tell) {
+        using Limits = std::numeric_limits<std::int64_t>;
+        if (time <= Limits::min()) return;
+        const bool all = time > Limits::max();
+        const std::uint64_t now = encode(all ? Limits::max() : static_cast<std::int64_t>(time));
         std::size_t gone = 0;
-        for (; gone < queue_.size() && dead(queue_[gone].time); ++gone) tell(queue_[gone].position);
+        for (; gone < queue_.size() && (queue_[gone].time < now || all); ++gone) tell(queue_[gone].position);
         if (gone) queue_.drop(gone);
-        const std::size_t few = heap_.size() / 64;
-        for (std::size_t popped = 0; !heap_.empty() && dead(heap_.front().time); ++popped) {
-            if (popped == few) {
-                expire_many(dead, tell);
-                break;
-            }
-            tell(heap_.front().position);
-            std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-            heap_.pop_back();
+        const auto top = static_cast<unsigned>(std::bit_width(now ^ now_));
+        now_ = now;
+        if (strays_ == 0) return;
+        for (unsigned i = 0; i <= top; ++i) expire(buckets_[i], tell);
+        if (top == 0) return;
+        std::swap(moved_, buckets_[top + 1]);
+        for (const Tuple& tuple : moved_) {
+            if (tuple.time < now) tell(tuple.position), --strays_;
+            else bucket_of(tuple).push_back(tuple);
         }
+        empty(moved_);
     }
 
     // Removes the tuples whose positions are before this one.
@@ -47,39 +57,52 @@ class LiveTuples {
         std::size_t gone = 0;
         while (gone < queue_.size() && queue_[gone].position < position) ++gone;
         queue_.drop(gone);
-        std::erase_if(heap_, [&](const Tuple& each) { return each.position < position; });
-        std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+        for (std::vector<Tuple>& bucket : buckets_)
+            strays_ -= std::erase_if(bucket, [&](const Tuple& each) { return each.position < position; });
     }
 
     void clear() {
         queue_.drop(queue_.size());
-        heap_.clear();
+        for (std::vector<Tuple>& bucket : buckets_) empty(bucket);
+        strays_ = 0;
     }
 
     void shrink() {
         queue_.shrink();
-        heap_.shrink_to_fit();
+        for (std::vector<Tuple>& bucket : buckets_) bucket.shrink_to_fit();
+        moved_.shrink_to_fit();
     }
 
   private:
+    static constexpr std::size_t kKept = 1024;  // tuples that an empty bucket keeps room for
+
     struct Tuple {
-        std::int64_t time;
+        std::uint64_t time;  // encoded
         std::uint64_t position;
-        auto operator<=>(const Tuple&) const = default;
     };
 
-    // One pass over the heap instead of a descent for each tuple.
-    template <class Dead, class Tell>
-    void expire_many(const Dead& dead, const Tell& tell) {
-        const auto living =
-            std::partition(heap_.begin(), heap_.end(), [&](const Tuple& each) { return dead(each.time); });
-        for (auto each = heap_.begin(); each != living; ++each) tell(each->position);
-        heap_.erase(heap_.begin(), living);
-        std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+    std::vector<Tuple>& bucket_of(const Tuple& tuple) {
+        const auto bits = static_cast<unsigned>(std::bit_width(tuple.time ^ now_));
+        return buckets_[tuple.time < now_ ? 0 : bits + 1];
     }
 
-    Ring<Tuple> queue_;        // sorted by time and by position
-    std::vector<Tuple> heap_;  // the earliest on top
+    template <class Tell>
+    void expire(std::vector<Tuple>& bucket, const Tell& tell) {
+        for (const Tuple& tuple : bucket) tell(tuple.position);
+        strays_ -= bucket.size();
+        empty(bucket);
+    }
+
+    static void empty(std::vector<Tuple>& bucket) {
+        if (bucket.capacity() > kKept) bucket = std::vector<Tuple>();
+        else bucket.clear();
+    }
+
+    Ring<Tuple> queue_;               // sorted by time and by position
+    std::vector<Tuple> buckets_[66];  // of the others; the first one has what is earlier than `now_`
+    std::vector<Tuple> moved_;        // a bucket that is dealt out
+    std::size_t strays_ = 0;          // tuples in buckets
+    std::uint64_t now_ = 0;           // the time of the last call of expire(), encoded
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

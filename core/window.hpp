@@ -75,6 +75,24 @@ class Window {
     // position and is never seen. A probe-only tuple is not seen either; it keeps its position only in a
     // window of rows, where it takes a place.
     Place admit(Side side, std::int64_t time, Manner manner) {
+        const Place place = enter(side, time, manner);
+        if (spec_.kind != WindowKind::event) return place;
+        forget_dead();
+        Stream& own = stream(side);
+        if (const std::uint64_t most = spec_.most[static_cast<int>(side)]; most && own.living() > most)
+            drop_oldest(own, side);
+        return place;
+    }
+
+    // Event windows: whether expired tuples may stay until the end of a group. Arrivals do not match them,
+    // since their time is tested.
+    bool may_wait() const {
+        return spec_.kind == WindowKind::event && !streams_[0].told && !streams_[1].told && !spec_.most[0] &&
+               !spec_.most[1];
+    }
+
+    // The same as admit(), but in event windows nothing is forgotten.
+    Place enter(Side side, std::int64_t time, Manner manner) {
         Stream& own = stream(side);
         Stream& met = self_join_ ? own : stream(other(side));
         if (spec_.kind == WindowKind::time && manner.timed && !spec_.self_purge) {
@@ -100,11 +118,8 @@ class Window {
                 ++own.dropped;
                 leave(own, side, own.first + 1);
             }
-        } else {
-            if (manner.timed) watermark_.see(side, time);
-            forget_dead();
-            if (const std::uint64_t most = spec_.most[static_cast<int>(side)]; most && own.living() > most)
-                drop_oldest(own, side);
+        } else if (manner.timed) {
+            watermark_.see(side, time);
         }
         return place;
     }
@@ -442,19 +457,18 @@ class Window {
         return side == Side::left ? spec_.after : spec_.before;
     }
 
-    bool dead(std::int64_t time, Side side) const {
-        return static_cast<Instant>(time) + reach_of(side) < watermark_.at();
-    }
+    // The earliest time of tuples that may still be met.
+    Instant earliest(Side side) const { return watermark_.at() - reach_of(side); }
+    bool dead(std::int64_t time, Side side) const { return time < earliest(side); }
 
     bool lives(const Stream& s, Side side, std::size_t i) const {
         return !s.hidden[i] && !dead(s.times[i], side);
     }
 
     void forget_dead(Stream& s, Side side) {
-        s.live.expire([&](std::int64_t time) { return dead(time, side); },
-                      [&](std::uint64_t position) {
-                          if (s.was_there(position)) tell(s, side, position);
-                      });
+        s.live.expire(earliest(side), [&](std::uint64_t position) {
+            if (s.was_there(position)) tell(s, side, position);
+        });
         drop_dead(s, side);
     }
 

@@ -296,6 +296,11 @@ class BucketTree {
                             : choose(leaf(visit.slot), visit.slot.count(), tasks[visit.task].interval);
         }
         for (unsigned i = 0; i < visits.count; ++i) {
+            const auto& visit = visits.visits[i];
+            if (visit.kind != Kind::many)
+                matches.fetch(tasks[visit.task], leaf(visit.slot).positions, chosen[i]);
+        }
+        for (unsigned i = 0; i < visits.count; ++i) {
             const auto& [slot, number, kind] = visits.visits[i];
             Task<Key>& task = tasks[number];
             if (kind != Kind::second) matches.begin(task);

@@ -59,7 +59,6 @@ class Llat {
           memory_(std::size_t{most_} * stride_) {}
 
     std::uint32_t room() const { return room_; }
-    std::uint32_t most_blocks() const { return most_; }
     std::uint32_t used_blocks() const { return taken_ - free_count_; }
     const Block& block(std::uint32_t at) const { return blocks_[at]; }
     const Key* keys(std::uint32_t at) const { return reinterpret_cast<const Key*>(at_block(at)); }

@@ -115,10 +115,12 @@ struct NoTest {
     template <class Key>
     void begin(const Task<Key>&) {}
     std::size_t test(const std::uint32_t*, std::size_t count) const { return count; }
+    template <class Key>
+    void fetch(const Task<Key>&, const std::uint32_t*, std::uint64_t) const {}
 };
 
 // Lists the matches that pass a test: begin(task) tells it the task, test(found, count) moves those that pass
-// to the front and returns how many they are.
+// to the front and returns how many they are. fetch(task, positions, chosen) is called for it ahead of time.
 template <class Test>
 class TestedList : public FoundPositions {
   public:
@@ -130,6 +132,12 @@ class TestedList : public FoundPositions {
     void begin(Task<Key>& task) {
         task.found_from = size_;
         test_.begin(task);
+    }
+
+    // among() follows for this task, and others come before it.
+    template <class Key>
+    void fetch(const Task<Key>& task, const std::uint32_t* positions, std::uint64_t chosen) const {
+        test_.fetch(task, positions, chosen);
     }
 
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
@@ -180,6 +188,9 @@ class MatchCount {
     void begin(Task<Key>& task) {
         task.found_from = size_;
     }
+
+    template <class Key>
+    void fetch(const Task<Key>&, const std::uint32_t*, std::uint64_t) const {}
 
     void positions(const std::uint32_t* positions, std::size_t count, Visible visible) {
         size_ += tally_positions(positions, count, visible);

@@ -18,13 +18,12 @@ class CandidateFilter {
     explicit CandidateFilter(const JoinSpec& spec) : self_join_(spec.self_join) {
         const bool first_decided = !is_compound(spec) && spec.indexed.band == Banded::conjunct;
         for (std::size_t i = first_decided ? 1 : 0; i < spec.on.size(); ++i)
-            conjuncts_.push_back({make_condition<Key>(spec.on[i]), i, false});
+            conjuncts_.emplace_back(make_condition<Key>(spec.on[i]), i, false);
         const bool time_decided = !is_compound(spec) && spec.indexed.band == Banded::time;
         if (spec.window.kind == WindowKind::event && !time_decided)
-            conjuncts_.push_back({make_condition<Key>(time_band(spec.window)), 0, true});
-        for (const TestedConjunct& conjunct : conjuncts_) {
-            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + conjunct.condition->width());
-        }
+            conjuncts_.emplace_back(make_condition<Key>(time_band(spec.window)), 0, true);
+        for (const TestedConjunct& conjunct : conjuncts_)
+            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + conjunct.width);
         tested_intervals_.resize(ends_.empty() ? 0 : ends_.back());
     }
 
@@ -53,7 +52,7 @@ class CandidateFilter {
     // Computes the intervals of each arrival of the group.
     void find_intervals(Arriving arriving, std::size_t count) {
         for (TestedConjunct& conjunct : conjuncts_) {
-            const std::size_t intervals = conjunct.condition->width() * count;
+            const std::size_t intervals = conjunct.width * count;
             conjunct.intervals.reserve(2 * intervals);
             if (!self_join_) {
                 conjunct.condition->partners(arriving, conjunct.keys.data(), count,
@@ -89,9 +88,8 @@ class CandidateFilter {
     // Whether a self-join's arrival has the same intervals for left and for right partners.
     bool symmetric(std::size_t arrival) const {
         for (const TestedConjunct& conjunct : conjuncts_) {
-            const std::size_t width = conjunct.condition->width();
-            const Interval<Key>* intervals = conjunct.intervals.data() + arrival * width;
-            for (std::size_t i = 0; i < width; ++i)
+            const Interval<Key>* intervals = conjunct.intervals.data() + arrival * conjunct.width;
+            for (std::size_t i = 0; i < conjunct.width; ++i)
                 if (intervals[i].low != intervals[conjunct.second + i].low ||
                     intervals[i].high != intervals[conjunct.second + i].high)
                     return false;
@@ -109,7 +107,7 @@ class CandidateFilter {
         TestedInterval* out = tested_intervals_.data();
         nothing_ = false;
         for (const TestedConjunct& conjunct : reader_ ? reader_->conjuncts_ : conjuncts_) {
-            const std::size_t width = conjunct.condition->width();
+            const std::size_t width = conjunct.width;
             const Interval<Key>* intervals = conjunct.intervals.data() + task.arrival * width +
                                              (self_join_ && !task.partner_is_left ? conjunct.second : 0);
             nothing_ |= intervals[0].empty();
@@ -117,6 +115,21 @@ class CandidateFilter {
                 const Interval<Key>& interval = intervals[i].empty() ? intervals[0] : intervals[i];
                 *out++ = {interval.low, interval.high - interval.low};
             }
+        }
+    }
+
+    // Prefetches what begin() reads, and the keys of the chosen positions, candidates of this task.
+    template <class IndexKey>
+    void fetch(const Task<IndexKey>& task, const std::uint32_t* positions, std::uint64_t chosen) const {
+        const int side = self_join_ || task.partner_is_left ? 0 : 1;
+        const CandidateFilter& holder = shared_ ? *shared_ : *this;
+        const KeyRing& stored = holder.stored_[side];
+        const std::uint32_t shift = stored.head() - static_cast<std::uint32_t>(holder.first_[side]);
+        for (const TestedConjunct& conjunct : reader_ ? reader_->conjuncts_ : conjuncts_)
+            prefetch(conjunct.intervals.data() + task.arrival * conjunct.width);
+        for (; chosen; chosen &= chosen - 1) {
+            const std::uint32_t at = positions[std::countr_zero(chosen)] + shift;
+            prefetch(stored.data() + (at & stored.mask()) * conjuncts_.size());
         }
     }
 
@@ -186,7 +199,11 @@ class CandidateFilter {
 
   private:
     struct TestedConjunct {
+        TestedConjunct(std::unique_ptr<Condition<Key>> tested, std::size_t number, bool time)
+            : condition(std::move(tested)), width(condition->width()), number(number), time(time) {}
+
         std::unique_ptr<Condition<Key>> condition;
+        std::size_t width;  // intervals of an arrival
         std::size_t number;
         bool time;              // a band on the timestamps of an event window
         Buffer<Key> keys = {};  // of the current group

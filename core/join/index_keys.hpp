@@ -145,8 +145,9 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
         const std::size_t ranges = band_->width();
         exact_.reserve(ranges * count);
         band_->partners(arriving, parts_.data(), count, exact_.data());
+        const std::size_t width = 4 * ranges;
         for (std::size_t i = 0; i < count; ++i)
-            write(keys[i] & ~kLow, exact_.data() + i * ranges, ranges, intervals + i * width());
+            write(keys[i] & ~kLow, exact_.data() + i * ranges, ranges, intervals + i * width, width);
     }
 
   private:
@@ -160,7 +161,8 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
         return (fold((cell >> kBlockBits) ^ kSeed, kFactor) + (cell & kInBlock)) & kLow;
     }
 
-    void write(Key hash, const Interval<Key>* exact, std::size_t ranges, Interval<Key>* out) const {
+    void write(Key hash, const Interval<Key>* exact, std::size_t ranges, Interval<Key>* out,
+               std::size_t width) const {
         std::size_t count = 0;
         const auto add = [&](Key from, Key to) {  // cells of one block
             const Key low = place(from), high = place(to);
@@ -183,7 +185,7 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
             }
         }
         if (count > 1) count = merge_intervals(out, count);
-        for (; count < width(); ++count) out[count] = {std::numeric_limits<Key>::max(), 0};
+        for (; count < width; ++count) out[count] = {std::numeric_limits<Key>::max(), 0};
     }
 
     bool time_;

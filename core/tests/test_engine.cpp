@@ -78,6 +78,14 @@ static WindowSpec within(std::uint64_t duration) {
     return spec;
 }
 
+static WindowSpec interval(std::int64_t before_and_after) {
+    WindowSpec spec;
+    spec.kind = WindowKind::event;
+    spec.before = spec.after = before_and_after;
+    spec.lateness = 0;
+    return spec;
+}
+
 #define SLIDEJOIN_KIND_OF(kind, ...) IndexKind::kind,
 static constexpr IndexKind kIndexes[] = {SLIDEJOIN_INDEXES(SLIDEJOIN_KIND_OF)};
 #undef SLIDEJOIN_KIND_OF
@@ -143,8 +151,10 @@ TEST(a_window_that_shrinks_gives_its_memory_back) {
     input.keys.back() = input.keys[kFull + kKept / 2] + 1;
     input.sides.back() = !input.sides[kFull + kKept / 2];
     for (const IndexKind index : kIndexes) {
-        for (const std::size_t step : {std::size_t{1}, input.keys.size()}) {
-            const auto engine = make_engine(join(index, within(1000), -1, 1, false, 4096), Level::portable);
+        for (const std::size_t each : {0, 1, 2, 3}) {
+            const WindowSpec window = each < 2 ? within(1000) : interval(900);
+            const std::size_t step = each % 2 ? input.keys.size() : 1;
+            const auto engine = make_engine(join(index, window, -1, 1, false, 4096), Level::portable);
             std::uint64_t full = 0, found = 0;
             const auto push = [&](std::size_t from, std::size_t count) {
                 const Column keys{input.keys.data() + from, nullptr};
