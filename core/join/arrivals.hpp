@@ -3,7 +3,6 @@
 // than of a few: 1-3 ns for a band of integers.
 #pragma once
 
-#include "filter.hpp"
 #include "index_keys.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -12,7 +11,7 @@ template <class Key>
 class ArrivalReader {
   public:
     ArrivalReader(const JoinSpec& spec, CandidateFilter& filter)
-        : self_join_(spec.self_join), index_keys_(make_index_keys<Key>(spec)), filter_(filter) {}
+        : self_join_(spec.self_join), index_keys_(make_index_keys<Key>(spec, &filter)), filter_(filter) {}
 
     std::size_t width() const { return index_keys_->width(); }  // intervals of an arrival
     bool ascending() const { return index_keys_->ascending(); }
@@ -40,8 +39,8 @@ class ArrivalReader {
         keys_.reserve(count);
         nulls_.reserve(count);
         std::fill_n(nulls_.data(), count, false);
-        index_keys_->read(batch, start, count, keys_.data(), nulls_.data());
         if (!filter_.empty()) filter_.read(batch, start, count, nulls_.data());
+        index_keys_->read(batch, start, count, keys_.data(), nulls_.data());
     }
 
     const Key* keys() const { return keys_.data(); }

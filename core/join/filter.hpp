@@ -5,9 +5,14 @@
 #pragma once
 
 #include "../index/concept.hpp"
-#include "index_keys.hpp"
+#include "../probe.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
+
+// The column of a condition: that of a conjunct, or the timestamps.
+inline Column column_of(const Batch& batch, std::size_t conjunct, bool time) {
+    return time ? Column{batch.times, batch.null_times} : batch.keys[conjunct];
+}
 
 class CandidateFilter {
     using Key = std::uint64_t;  // narrower keys are widened
@@ -66,6 +71,14 @@ class CandidateFilter {
                                          conjunct.intervals.data() + intervals);
         }
     }
+
+    // The keys of the group that condition i tests, and their intervals: of a self-join's arrivals those for
+    // left partners, or the second ones, for right partners. The timestamps of event windows come last.
+    const Key* keys(std::size_t i) const { return conjuncts_[i].keys.data(); }
+    const Interval<Key>* intervals(std::size_t i, bool second) const {
+        return conjuncts_[i].intervals.data() + (second ? conjuncts_[i].second : 0);
+    }
+    std::size_t size() const { return conjuncts_.size(); }
 
     // Stores the keys of arrival i of the group at the next position of its side.
     void keep(Side side, std::size_t i) { keep(side, *this, i); }

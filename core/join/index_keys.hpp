@@ -9,7 +9,7 @@
 #pragma once
 
 #include "../hash.hpp"
-#include "../probe.hpp"
+#include "filter.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -20,17 +20,13 @@ class IndexKeys {
     virtual std::size_t width() const = 0;  // intervals for each arrival
     // Whether each arrival has one interval, and the intervals ascend with the keys.
     virtual bool ascending() const = 0;
-    // Reads the keys of arrivals [start, start + count) and sets nulls[i] where one is missing.
+    // Reads the keys of arrivals [start, start + count), after the join's filter, and sets nulls[i] where one
+    // is missing.
     virtual void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) = 0;
     // The intervals of the arrivals that were read last; as Condition::partners.
     virtual void partners(Arriving arriving, const Key* keys, std::size_t count,
                           Interval<Key>* intervals) = 0;
 };
-
-// The column of a condition: that of a conjunct, or the timestamps.
-inline Column column_of(const Batch& batch, std::size_t conjunct, bool time) {
-    return time ? Column{batch.times, batch.null_times} : batch.keys[conjunct];
-}
 
 template <class Key>
 class SingleKeys final : public IndexKeys<Key> {
@@ -107,47 +103,51 @@ class Cells {
     std::uint64_t below_ = 0;
 };
 
+// The keys of the columns and the intervals of the band are those of a filter, which tests all conditions: of
+// the join's one, which has read them already, or one of its own.
 class CompoundKeys final : public IndexKeys<std::uint64_t> {
     using Key = std::uint64_t;
 
   public:
-    explicit CompoundKeys(const JoinSpec& spec) : time_(spec.indexed.band == Banded::time) {
-        for (std::size_t i = 0; i < spec.indexed.equalities; ++i)
-            equal_.push_back(make_condition<Key>(spec.on[i]));
+    explicit CompoundKeys(const JoinSpec& spec, const CandidateFilter* filter = nullptr)
+        : own_(filter ? nullptr : std::make_unique<CandidateFilter>(indexed_part(spec))),
+          filter_(filter ? *filter : *own_),
+          equalities_(spec.indexed.equalities) {
         if (spec.indexed.band == Banded::none) return;
-        const ConjunctSpec band = time_ ? time_band(spec.window) : spec.on.at(equal_.size());
-        band_ = make_condition<Key>(band);
+        const bool time = spec.indexed.band == Banded::time;
+        const ConjunctSpec band = time ? time_band(spec.window) : spec.on.at(equalities_);
+        band_ = time ? filter_.size() - 1 : equalities_;
+        ranges_ = band.ranges.size();
         cells_.emplace_back(band);
     }
 
     bool ascending() const override { return false; }  // keys are hashes
     // Every interval of cells may lie in two blocks, and each part of it may wrap around.
-    std::size_t width() const override { return band_ ? 4 * band_->width() : 1; }
+    std::size_t width() const override { return ranges_ ? 4 * ranges_ : 1; }
 
     void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) override {
-        parts_.reserve(count);
+        if (own_) own_->read(batch, start, count, nulls);
         std::fill_n(keys, count, kSeed);
-        for (std::size_t k = 0; k < equal_.size(); ++k) {
-            equal_[k]->encode_keys(batch.keys[k], start, count, parts_.data(), nulls);
-            for (std::size_t i = 0; i < count; ++i) keys[i] = fold(keys[i] ^ parts_[i], kFactor) + parts_[i];
+        for (std::size_t k = 0; k < equalities_; ++k) {
+            const Key* const parts = filter_.keys(k);
+            for (std::size_t i = 0; i < count; ++i) keys[i] = fold(keys[i] ^ parts[i], kFactor) + parts[i];
         }
         for (std::size_t i = 0; i < count; ++i) keys[i] = fold(keys[i] ^ kFactor, kSeed);
-        if (!band_) return;
-        band_->encode_keys(column_of(batch, equal_.size(), time_), start, count, parts_.data(), nulls);
-        for (std::size_t i = 0; i < count; ++i) keys[i] = (keys[i] & ~kLow) | place(cells_[0](parts_[i]));
+        if (!ranges_) return;
+        const Key* const parts = filter_.keys(band_);
+        for (std::size_t i = 0; i < count; ++i) keys[i] = (keys[i] & ~kLow) | place(cells_[0](parts[i]));
     }
 
     void partners(Arriving arriving, const Key* keys, std::size_t count, Interval<Key>* intervals) override {
-        if (!band_) {
+        if (!ranges_) {
             for (std::size_t i = 0; i < count; ++i) intervals[i] = {keys[i], keys[i]};
             return;
         }
-        const std::size_t ranges = band_->width();
-        exact_.reserve(ranges * count);
-        band_->partners(arriving, parts_.data(), count, exact_.data());
-        const std::size_t width = 4 * ranges;
+        if (own_) own_->find_intervals(arriving, count);
+        const Interval<Key>* const exact =
+            filter_.intervals(band_, !arriving.sides && arriving.all == Side::left);
         for (std::size_t i = 0; i < count; ++i)
-            write(keys[i] & ~kLow, exact_.data() + i * ranges, ranges, intervals + i * width, width);
+            write(keys[i] & ~kLow, exact + i * ranges_, intervals + i * 4 * ranges_);
     }
 
   private:
@@ -156,13 +156,18 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
     static constexpr Key kInBlock = (Key{1} << kBlockBits) - 1;
     static constexpr Key kSeed = 0x9e3779b97f4a7c15, kFactor = 0xd1b54a32d192ed03;
 
+    static JoinSpec indexed_part(JoinSpec spec) {
+        spec.on.resize(spec.indexed.equalities + (spec.indexed.band == Banded::conjunct));
+        if (spec.indexed.band != Banded::time) spec.window.kind = WindowKind::rows;
+        return spec;
+    }
+
     // The low half of a key in this cell.
     static Key place(Key cell) {
         return (fold((cell >> kBlockBits) ^ kSeed, kFactor) + (cell & kInBlock)) & kLow;
     }
 
-    void write(Key hash, const Interval<Key>* exact, std::size_t ranges, Interval<Key>* out,
-               std::size_t width) const {
+    void write(Key hash, const Interval<Key>* exact, Interval<Key>* out) const {
         std::size_t count = 0;
         const auto add = [&](Key from, Key to) {  // cells of one block
             const Key low = place(from), high = place(to);
@@ -173,7 +178,7 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
                 out[count++] = {hash, hash | high};
             }
         };
-        for (std::size_t i = 0; i < ranges && !exact[i].empty(); ++i) {
+        for (std::size_t i = 0; i < ranges_ && !exact[i].empty(); ++i) {
             const Key from = cells_[0](exact[i].low), to = cells_[0](exact[i].high);
             if (to - from > kInBlock) {
                 out[count++] = {hash, hash | kLow};
@@ -185,21 +190,22 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
             }
         }
         if (count > 1) count = merge_intervals(out, count);
-        for (; count < width; ++count) out[count] = {std::numeric_limits<Key>::max(), 0};
+        for (; count < 4 * ranges_; ++count) out[count] = {std::numeric_limits<Key>::max(), 0};
     }
 
-    bool time_;
-    std::vector<std::unique_ptr<Condition<Key>>> equal_;
-    std::unique_ptr<Condition<Key>> band_;
-    std::vector<Cells> cells_;  // of the band, if there is one
-    Buffer<Key> parts_;         // encoded keys of one condition, of the band at last
-    Buffer<Interval<Key>> exact_;
+    std::unique_ptr<CandidateFilter> own_;
+    const CandidateFilter& filter_;
+    std::size_t equalities_;
+    std::size_t band_ = 0;      // number of the band's condition in the filter
+    std::size_t ranges_ = 0;    // of the band, if there is one
+    std::vector<Cells> cells_;  // likewise
 };
 
 template <class Key>
-std::unique_ptr<IndexKeys<Key>> make_index_keys(const JoinSpec& spec) {
+std::unique_ptr<IndexKeys<Key>> make_index_keys(const JoinSpec& spec,
+                                                const CandidateFilter* filter = nullptr) {
     if constexpr (sizeof(Key) == 8)
-        if (is_compound(spec)) return std::make_unique<CompoundKeys>(spec);
+        if (is_compound(spec)) return std::make_unique<CompoundKeys>(spec, filter);
     return std::make_unique<SingleKeys<Key>>(spec);
 }
 
