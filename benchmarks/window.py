@@ -74,6 +74,7 @@ def run(quick: bool, say: Callable[[str], None]) -> Report:
             *_profile(sizes, say),
             *_windows(sizes, say),
             *_conditions(sizes, say),
+            *_out_of_order(sizes, say),
             *_one_shot(sizes, say),
             *checkouts.lines(
                 checkouts.QUICK if quick else (*checkouts.SMALL, *checkouts.LARGE), sizes.rounds, say
@@ -228,6 +229,34 @@ def _conditions(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
             )
         )
         for kind, column in (("int32", "symbol"), ("string", "text"))
+    }
+    yield from throughput(contenders, sizes.tuples, sizes.information_rounds)
+
+
+def _out_of_order(sizes: Sizes, say: Callable[[str], None]) -> Iterable[Result]:
+    """Event time: three rows in ten are behind by up to the lateness, so that none is late."""
+    say("rows out of order")
+    workload = Workload(sizes.window, sizes.matches)
+    span = 2 * sizes.window
+
+    def columns(start: int, count: int) -> dict[str, Any]:
+        numbers = Workload(sizes.window, seed=3).keys(start, count).astype(np.int64) % (10 * sizes.push)
+        behind = np.where(numbers % 10 < 3, numbers // 10, 0)
+        symbols = Workload(sizes.window, seed=2).keys(start, count) % sizes.symbols
+        return {"ts": np.arange(start, start + count) - behind, "symbol": symbols}
+
+    stream = Stream(workload, extra=columns)
+    near = band("key", within=sizes.symbols * workload.width // 2)
+    conditions = {
+        "interval": _band(workload),
+        f"interval, equal int32 of {sizes.symbols} and band": equal("symbol") & near,
+    }
+    window = interval(span, span, time="ts", lateness=sizes.push)
+    contenders = {
+        f"WindowJoin, {name}, 30 % of the rows out of order, w={power(sizes.window)}": Agreement().contender(
+            table_run(stream.warm(on, window, sizes.push), _following(stream, sizes))
+        )
+        for name, on in conditions.items()
     }
     yield from throughput(contenders, sizes.tuples, sizes.information_rounds)
 
