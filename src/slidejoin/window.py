@@ -223,7 +223,10 @@ class Interval(Window):
     def describe_state(self, self_join: bool) -> str:  # noqa: ARG002
         if self.lateness is None:
             return "all rows, until advance() moves the watermark"
-        return "rows that the watermark has not passed by before (right) or after (left)"
+        return (
+            f"left rows until the watermark is {self._show(self.after)} beyond their time, "
+            f"right rows until it is {self._show(self.before)} beyond it"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

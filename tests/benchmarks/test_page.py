@@ -44,7 +44,7 @@ def test_missed_targets_and_uncommitted_code_are_named(tmp_path, monkeypatch):
     (tmp_path / "window.json").write_text(json.dumps(REPORT))
     monkeypatch.setattr(page, "RESULTS", tmp_path)
     text = page.page()
-    assert "| window | a \\| b | 1.25 x | >= 2 |" in text
+    assert "| a \\| b | 1.25 x (window) | >= 2 |" in text
     assert "commit 0123456789, with changes that were not committed" in text
     assert "| rate | not measured |" in text
     assert BENCHMARKS["window"].about in text
@@ -57,9 +57,16 @@ def test_reasons_have_the_figures_of_their_report(tmp_path, monkeypatch):
     other |= {"target": None, "ok": None, "spread": 0.0}
     (tmp_path / "window.json").write_text(json.dumps(REPORT | {"results": [missed, other]}))
     monkeypatch.setattr(page, "RESULTS", tmp_path)
-    row = next(line for line in page.page().splitlines() if line.startswith("| window | bucket-tree, p99.99"))
+    row = next(line for line in page.page().splitlines() if line.startswith("| bucket-tree, p99.99"))
     assert "which a loop without a join has, too (74.3 µs)" in row
     assert "which is the join's own, is not measured |" in row
+
+
+def test_a_miss_that_rounds_to_its_target_has_a_digit_more(tmp_path, monkeypatch):
+    line = {"what": "ratio", "value": 3.996, "unit": "x", "target": ">= 4", "ok": False, "spread": 0.0}
+    (tmp_path / "window.json").write_text(json.dumps(REPORT | {"results": [line]}))
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    assert "| ratio | 3.996 x (window) | >= 4 |" in page.page()
 
 
 def test_reasons_name_lines_that_there_are():
@@ -73,8 +80,7 @@ def test_further_machines_have_sections_of_their_own(tmp_path, monkeypatch):
     (tmp_path / "window-16.json").write_text(json.dumps(other))
     monkeypatch.setattr(page, "RESULTS", tmp_path)
     text = page.page()
-    assert "| window | a \\| b |" in text
-    assert "| window-16 | a \\| b |" in text
+    assert "| a \\| b | 1.25 x (window), 1.25 x (window-16) | >= 2 |" in text
     one, two = text.index("## window\n"), text.index("## window-16\n")
     assert "Processor, 2 cores, avx2" in text[one:two]
     assert "Processor, 16 cores (threads of one core: 0-1 2-3), avx2" in text[two:]

@@ -10,6 +10,7 @@ from plan_cases import FlatCosts, SparkFigures
 import slidejoin as sj
 from slidejoin import SpecError
 from slidejoin.plan import plan_join
+from slidejoin.plan.predict import EVENT_BYTES
 from slidejoin.sizes import parse_bytes
 
 COSTS = FlatCosts()
@@ -106,6 +107,8 @@ def test_memory():
     # 200,000 rows: 16 bytes in the index and 8 of their own; one match of two rows and two positions.
     assert plan.memory == pytest.approx(200_000 * 24 + 1 * (16 + 16))
     assert limit(plan, "memory").factor == pytest.approx(1e9 / plan.memory, rel=0.01)
+    event = planned(sj.interval("100s", "100s", lateness="1s"), memory=10**9)
+    assert event.memory > 200_000 * (24 + EVENT_BYTES)
     tight = planned(sj.within("100s"), memory="1MB")
     assert not tight.holds
     assert limit(tight, "memory").factor == pytest.approx(1e6 / plan.memory, rel=0.01)

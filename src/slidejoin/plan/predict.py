@@ -13,6 +13,7 @@ from slidejoin.model.costs import Costs
 from slidejoin.plan.workload import Load
 
 PAIR_BYTES = 16  # two positions
+EVENT_BYTES = 35  # of a row over event time: its time in three places, and two positions or flags
 P99_QUEUE = 4.6  # the waiting time that one row in a hundred exceeds, over the mean: ln(100)
 
 
@@ -117,7 +118,7 @@ class Embedded:
         left, right = load.stored
         memory = (
             costs.memory(self.index, (left + right) / 2)
-            + row_bytes * (left + right)
+            + (row_bytes + (0 if self.plain else EVENT_BYTES)) * (left + right)
             + self.batch * load.matches * (PAIR_BYTES + 2 * row_bytes)
         )
         collect = (self.batch - 1) / 2 / load.rate if load.rate else 0.0
