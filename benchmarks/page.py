@@ -102,10 +102,12 @@ REASONS = {
     "sj.join / DuckDB": _FRESH,
     "sj.join / Polars": _FRESH,
     "slidejoin run, two CSV files": (
-        "of some 4.5 s, 0.4 s are the start of the process, 1.6 s the join, and 1.2 s the merge of the inputs "
-        "and the taking of results, on one thread (once, by hand)"
+        "of some 4.5 s, 0.4 s are the start of the process, 1.6 s the join, and 1.2 s the merge of the "
+        "inputs and the taking of results, on one thread (once, by hand)"
     ),
-    "shared pim-tree, 1 worker / serial": "the serial join sorts whole batches; a chunk of 32 cannot be sorted",
+    "shared pim-tree, 1 worker / serial": (
+        "the serial join sorts whole batches; the worker takes chunks of 32 in the order of arrival"
+    ),
     "longest gap between results": (
         "all workers share a merge, also where it blocks the join, which has made that gap short, too"
     ),
