@@ -1,10 +1,11 @@
 // The tuples of one side of an event window that may still match, by time.
 //
-// Streams are in the order of time for the most part. A tuple that is not earlier than the last one joins a
-// queue that is sorted by itself. The others go to a radix heap: a bucket for each bit of a time has the
-// tuples whose highest bit that differs from the current time is this one. When time moves on, the buckets
-// below the highest bit that changes leave as a whole, and its own one is dealt out to lower ones. A tuple in
-// order costs O(1), one out of order is moved once for each bit of its distance at most.
+// Most streams are nearly sorted by time. A tuple that is not earlier than the last one joins a queue, which
+// is sorted by itself. The others go to a radix heap: a tuple is in the bucket of bit b if b is the highest
+// bit in which its time differs from the current time. When the current time changes, and b is the highest
+// bit that changes, all tuples in the buckets below b have expired, and those of bucket b are redistributed
+// to lower buckets. A tuple in order costs O(1); one out of order is moved at most once for each bit of its
+// distance from the current time.
 #pragma once
 
 #include "key.hpp"
@@ -28,14 +29,15 @@ class LiveTuples {
         ++strays_;
     }
 
-    // Removes the tuples with earlier times; `tell` gets the position of each, in no order. `time` never goes
-    // back.
+    // Removes the tuples with earlier times and calls tell(position) for each, in any order. A time before
+    // that of an earlier call does nothing.
     template <class Tell>
     void expire(Instant time, const Tell& tell) {
         using Limits = std::numeric_limits<std::int64_t>;
         if (time <= Limits::min()) return;
         const bool all = time > Limits::max();
-        const std::uint64_t now = encode(all ? Limits::max() : static_cast<std::int64_t>(time));
+        const std::uint64_t now =
+            std::max(now_, encode(all ? Limits::max() : static_cast<std::int64_t>(time)));
         std::size_t gone = 0;
         for (; gone < queue_.size() && (queue_[gone].time < now || all); ++gone) tell(queue_[gone].position);
         if (gone) queue_.drop(gone);
@@ -74,7 +76,7 @@ class LiveTuples {
     }
 
   private:
-    static constexpr std::size_t kKept = 1024;  // tuples that an empty bucket keeps room for
+    static constexpr std::size_t kKept = 128;  // capacity that an empty bucket may keep
 
     struct Tuple {
         std::uint64_t time;  // encoded
@@ -99,8 +101,8 @@ class LiveTuples {
     }
 
     Ring<Tuple> queue_;               // sorted by time and by position
-    std::vector<Tuple> buckets_[66];  // of the others; the first one has what is earlier than `now_`
-    std::vector<Tuple> moved_;        // a bucket that is dealt out
+    std::vector<Tuple> buckets_[66];  // of the others: earlier than `now_`; equal to it; then by bits
+    std::vector<Tuple> moved_;        // a bucket that is redistributed
     std::size_t strays_ = 0;          // tuples in buckets
     std::uint64_t now_ = 0;           // the time of the last call of expire(), encoded
 };

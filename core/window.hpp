@@ -33,8 +33,8 @@ struct Place {
     Visible visible() const { return {low_bits(first), low_bits(last - first)}; }
 };
 
-// Counts both sides and remembers what decides when a tuple leaves. Every admission costs O(1) amortised; in
-// event windows O(log w) for a tuple out of order.
+// Counts both sides and remembers what decides when a tuple leaves. Every admission costs O(1) amortised; for
+// tuples out of order in event windows see live_tuples.hpp.
 class Window {
   public:
     struct Final {
@@ -84,9 +84,9 @@ class Window {
         return place;
     }
 
-    // Event windows: whether expired tuples may stay until the end of a group. Arrivals do not match them,
-    // since their time is tested.
-    bool may_wait() const {
+    // Event windows: whether expired tuples may be forgotten once a group. Arrivals cannot match them,
+    // because the time condition is tested.
+    bool may_defer_expiry() const {
         return spec_.kind == WindowKind::event && !streams_[0].told && !streams_[1].told && !spec_.most[0] &&
                !spec_.most[1];
     }

@@ -120,7 +120,7 @@ struct NoTest {
 };
 
 // Lists the matches that pass a test: begin(task) tells it the task, test(found, count) moves those that pass
-// to the front and returns how many they are. fetch(task, positions, chosen) is called for it ahead of time.
+// to the front and returns how many they are. fetch(task, positions, chosen) prefetches what the test reads.
 template <class Test>
 class TestedList : public FoundPositions {
   public:
@@ -134,7 +134,7 @@ class TestedList : public FoundPositions {
         test_.begin(task);
     }
 
-    // among() follows for this task, and others come before it.
+    // Called before among() for this task; calls for other tasks may come in between.
     template <class Key>
     void fetch(const Task<Key>& task, const std::uint32_t* positions, std::uint64_t chosen) const {
         test_.fetch(task, positions, chosen);

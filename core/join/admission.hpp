@@ -53,7 +53,7 @@ class Admission {
         }
         const bool event = spec_.window.kind == WindowKind::event;
         const bool placed = batch.store || spec_.window.kind == WindowKind::rows;
-        const bool waits = window_.may_wait();
+        const bool defers = window_.may_defer_expiry();
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::size_t row = start + i;
             const Side side = spec_.self_join ? Side::left : side_of(batch, row);
@@ -70,12 +70,13 @@ class Admission {
             }
             const bool null = reader.nulls()[at + i] || (spec_.window.kind != WindowKind::rows && !timed);
             const Window::Manner manner{timed, null, batch.store};
-            group.places()[i] = waits ? window_.enter(side, time, manner) : window_.admit(side, time, manner);
+            group.places()[i] =
+                defers ? window_.enter(side, time, manner) : window_.admit(side, time, manner);
             if (finals_.any()) finals_.end(static_cast<std::uint32_t>(before + i));
             if (placed && !filter_.empty()) filter_.keep(side, lane.filter, i);
             if (!null) group.add(i, side, batch.store, reader, at);
         }
-        if (waits) window_.forget_dead();
+        if (defers) window_.forget_dead();
     }
 
   private:

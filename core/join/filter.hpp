@@ -54,9 +54,10 @@ class CandidateFilter {
         for (KeyRing& stored : stored_) stored.reserve(count, conjuncts_.size());
     }
 
-    // Computes the intervals of each arrival of the group.
-    void find_intervals(Arriving arriving, std::size_t count) {
-        for (TestedConjunct& conjunct : conjuncts_) {
+    // Computes the intervals of each arrival of the group, of the conditions from `first` on.
+    void find_intervals(Arriving arriving, std::size_t count, std::size_t first = 0) {
+        for (std::size_t k = first; k < conjuncts_.size(); ++k) {
+            TestedConjunct& conjunct = conjuncts_[k];
             const std::size_t intervals = conjunct.width * count;
             conjunct.intervals.reserve(2 * intervals);
             if (!self_join_) {
@@ -72,8 +73,9 @@ class CandidateFilter {
         }
     }
 
-    // The keys of the group that condition i tests, and their intervals: of a self-join's arrivals those for
-    // left partners, or the second ones, for right partners. The timestamps of event windows come last.
+    // The keys of the group that condition i tests, and their intervals. In a self-join, `second` selects the
+    // intervals for right partners, otherwise they are those for left ones. The timestamps of event windows
+    // come last.
     const Key* keys(std::size_t i) const { return conjuncts_[i].keys.data(); }
     const Interval<Key>* intervals(std::size_t i, bool second) const {
         return conjuncts_[i].intervals.data() + (second ? conjuncts_[i].second : 0);
@@ -120,11 +122,9 @@ class CandidateFilter {
         TestedInterval* out = tested_intervals_.data();
         nothing_ = false;
         for (const TestedConjunct& conjunct : reader_ ? reader_->conjuncts_ : conjuncts_) {
-            const std::size_t width = conjunct.width;
-            const Interval<Key>* intervals = conjunct.intervals.data() + task.arrival * width +
-                                             (self_join_ && !task.partner_is_left ? conjunct.second : 0);
+            const Interval<Key>* const intervals = intervals_of(conjunct, task);
             nothing_ |= intervals[0].empty();
-            for (std::size_t i = 0; i < width; ++i) {
+            for (std::size_t i = 0; i < conjunct.width; ++i) {
                 const Interval<Key>& interval = intervals[i].empty() ? intervals[0] : intervals[i];
                 *out++ = {interval.low, interval.high - interval.low};
             }
@@ -139,7 +139,7 @@ class CandidateFilter {
         const KeyRing& stored = holder.stored_[side];
         const std::uint32_t shift = stored.head() - static_cast<std::uint32_t>(holder.first_[side]);
         for (const TestedConjunct& conjunct : reader_ ? reader_->conjuncts_ : conjuncts_)
-            prefetch(conjunct.intervals.data() + task.arrival * conjunct.width);
+            prefetch(intervals_of(conjunct, task));
         for (; chosen; chosen &= chosen - 1) {
             const std::uint32_t at = positions[std::countr_zero(chosen)] + shift;
             prefetch(stored.data() + (at & stored.mask()) * conjuncts_.size());
@@ -223,6 +223,12 @@ class CandidateFilter {
         Buffer<Interval<Key>> intervals = {};
         std::size_t second = 0;  // start of a self-join's intervals for right partners
     };
+
+    template <class IndexKey>
+    const Interval<Key>* intervals_of(const TestedConjunct& conjunct, const Task<IndexKey>& task) const {
+        return conjunct.intervals.data() + task.arrival * conjunct.width +
+               (self_join_ && !task.partner_is_left ? conjunct.second : 0);
+    }
 
     struct TestedInterval {  // an interval as its start and its length: one comparison decides
         Key low;

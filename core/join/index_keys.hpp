@@ -20,8 +20,8 @@ class IndexKeys {
     virtual std::size_t width() const = 0;  // intervals for each arrival
     // Whether each arrival has one interval, and the intervals ascend with the keys.
     virtual bool ascending() const = 0;
-    // Reads the keys of arrivals [start, start + count), after the join's filter, and sets nulls[i] where one
-    // is missing.
+    // Reads the keys of arrivals [start, start + count) and sets nulls[i] where one is missing. The join's
+    // filter must have read them first.
     virtual void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) = 0;
     // The intervals of the arrivals that were read last; as Condition::partners.
     virtual void partners(Arriving arriving, const Key* keys, std::size_t count,
@@ -103,8 +103,8 @@ class Cells {
     std::uint64_t below_ = 0;
 };
 
-// The keys of the columns and the intervals of the band are those of a filter, which tests all conditions: of
-// the join's one, which has read them already, or one of its own.
+// Keys and intervals of the band come from a filter: that of the join, which has already read the arrivals,
+// or an own one.
 class CompoundKeys final : public IndexKeys<std::uint64_t> {
     using Key = std::uint64_t;
 
@@ -143,7 +143,7 @@ class CompoundKeys final : public IndexKeys<std::uint64_t> {
             for (std::size_t i = 0; i < count; ++i) intervals[i] = {keys[i], keys[i]};
             return;
         }
-        if (own_) own_->find_intervals(arriving, count);
+        if (own_) own_->find_intervals(arriving, count, band_);
         const Interval<Key>* const exact =
             filter_.intervals(band_, !arriving.sides && arriving.all == Side::left);
         for (std::size_t i = 0; i < count; ++i)

@@ -137,7 +137,9 @@ class Portions {
         PairRoom room(pairs);
         std::uint64_t written;
         if (inside()) {
-            Place& place = places[all[task_].arrival];
+            note_ends(pairs.size(), ends, all[task_].arrival);  // of arrivals without tasks
+            arrival_ = all[task_].arrival;
+            Place& place = places[arrival_];
             const Place window = place;
             place.first += from_;
             written = lane.writer().write(parts_.data(), to - task_, places, lane.found(), &room);

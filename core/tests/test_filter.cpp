@@ -4,7 +4,7 @@
 
 SLIDEJOIN_TARGET_BEGIN
 
-#include "../join/filter.hpp"
+#include "../join/index_keys.hpp"
 
 using namespace slidejoin;
 using namespace slidejoin::SLIDEJOIN_TARGET;

@@ -118,6 +118,17 @@ TEST(portions_are_the_push) {
     for_joins(IndexKind::bucket_tree, [&](const JoinSpec& spec) { compare_portions(spec, input, 3); });
 }
 
+TEST(rows_that_are_final_at_once_come_before_arrivals_that_are_listed_in_parts) {
+    Input input = make_input(Shape::equal, 1200, 3, 7);
+    std::fill_n(input.sides.begin(), 900, std::uint8_t{1});  // the first push finds nothing, so that the
+    std::fill_n(input.nulls.begin(), 900, std::uint8_t{0});  // second one begins with a large group:
+    input.nulls[900] = 1;                                    // one with a null key in front
+    JoinSpec spec = band_join(IndexKind::bucket_tree, 500, 500);
+    spec.finals[0] = spec.finals[1] = true;
+    compare_portions(spec, input, 1);
+    compare_portions(spec, input, 3);
+}
+
 TEST(a_push_of_few_matches_is_one_portion) {
     const Input input = make_input(Shape::uniform, 900, 0, 3);
     const auto engine = make_engine(band_join(IndexKind::bucket_tree, 400, 400), Level::portable);

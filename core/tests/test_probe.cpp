@@ -189,7 +189,7 @@ TEST(many_narrow_integers) {
     std::vector<std::uint8_t> sides;
     for (const std::int32_t key :
          {Limits::min(), Limits::min() + 1, -1, 0, 1, Limits::max() - 1, Limits::max()})
-        for (const std::uint8_t side : {0, 1}) {
+        for (const std::uint8_t side : {std::uint8_t{0}, std::uint8_t{1}}) {
             keys.push_back(encode(key));
             sides.push_back(side);
         }

@@ -186,23 +186,23 @@ TEST(event_window_counts_what_may_match_and_forgets_from_the_oldest) {
     CHECK_EQUAL(window.stored(Side::right), 0u);
 }
 
-TEST(expired_tuples_may_wait_where_they_are_not_told_and_not_limited) {
+TEST(expired_tuples_may_defer_expiry_where_they_are_not_told_and_not_limited) {
     JoinSpec spec = join(event(10, 10, 0), false);
-    CHECK(!Window(spec).may_wait());
+    CHECK(!Window(spec).may_defer_expiry());
     spec.finals[0] = spec.finals[1] = false;
-    CHECK(!Window(join(rows(5, 5), true)).may_wait());
+    CHECK(!Window(join(rows(5, 5), true)).may_defer_expiry());
     Window window(spec);
-    CHECK(window.may_wait());
+    CHECK(window.may_defer_expiry());
     for (const int time : {0, 50, 51}) window.enter(Side::left, time, {true, false, true});
     const Place place = window.enter(Side::right, 50, {true, false, true});
     CHECK_EQUAL(place.last - place.first, 3u);
-    CHECK(window.refuse(Side::left, 49));  // the watermark does not wait
+    CHECK(window.refuse(Side::left, 49));  // the watermark is not deferred
     CHECK_EQUAL(window.stored(Side::left), 3u);
     window.forget_dead();
     CHECK_EQUAL(window.stored(Side::left), 2u);
     CHECK_EQUAL(window.first(Side::left), 1u);
     spec.window.most[1] = 5;
-    CHECK(!Window(spec).may_wait());
+    CHECK(!Window(spec).may_defer_expiry());
 }
 
 TEST(the_living_get_new_positions_when_the_dead_hold_too_many) {

@@ -90,3 +90,16 @@ def test_hot_keys_in_small_chunks(window, index, how):
     assert run_in_chunks(spec, made, 100) == wanted
     assert run_in_chunks(spec, made, 100, workers=2) == wanted
     assert run_in_chunks(dataclasses.replace(spec, order="arrival"), made, 5000)[1] == wanted[1]
+
+
+@pytest.mark.parametrize("window", HOT)
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+def test_rows_that_are_final_at_once_come_before_a_hot_row(window, how):
+    """A null key is final with its arrival, which probes for nothing."""
+    kept, time = HOT[window]
+    condition = Condition("equal", "int64")
+    spec = Spec(on=(condition,), window=kept, how=how, order="full")
+    keys = [(0, 1)] * 300 + [(0, None), (1, None), (1, 1), (1, None), (1, 1), (0, None)]
+    rows = [Row(side, (key,), time(300 + number // 2)) for number, (side, key) in enumerate(keys)]
+    made = parts(spec, rows, splits=[300])
+    assert run_in_chunks(spec, made, 10) == run(spec, rows, made=made)
