@@ -11,83 +11,71 @@
 
 namespace slidejoin {
 
-namespace portable {
-std::unique_ptr<Engine> make(const JoinSpec& spec);
-std::unique_ptr<RunJoin> make_runs(const JoinSpec& spec);
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
-}  // namespace portable
+namespace {
+
+// What one instruction set's copy of the core makes.
+struct Copy {
+    std::unique_ptr<Engine> (*make)(const JoinSpec& spec);
+    std::unique_ptr<RunJoin> (*make_runs)(const JoinSpec& spec);
+    void (*join_tables)(const TableJoinSpec& spec, const Batch& left, const Batch& right,
+                        TableJoinResult& result);
+};
+
+}  // namespace
+
+#define SLIDEJOIN_COPY(level)                                                             \
+    namespace level {                                                                     \
+    std::unique_ptr<Engine> make(const JoinSpec&);                                        \
+    std::unique_ptr<RunJoin> make_runs(const JoinSpec&);                                  \
+    void join_tables(const TableJoinSpec&, const Batch&, const Batch&, TableJoinResult&); \
+    static constexpr Copy kCopy{make, make_runs, join_tables};                            \
+    }
+
+SLIDEJOIN_COPY(portable)
 #if defined(SLIDEJOIN_AVX2)
-namespace avx2 {
-std::unique_ptr<Engine> make(const JoinSpec& spec);
-std::unique_ptr<RunJoin> make_runs(const JoinSpec& spec);
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
-}  // namespace avx2
+SLIDEJOIN_COPY(avx2)
 #endif
 #if defined(SLIDEJOIN_AVX512)
-namespace avx512 {
-std::unique_ptr<Engine> make(const JoinSpec& spec);
-std::unique_ptr<RunJoin> make_runs(const JoinSpec& spec);
-void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, TableJoinResult& result);
-}  // namespace avx512
+SLIDEJOIN_COPY(avx512)
 #endif
 
-const char* name(Level level) {
-    switch (level) {
-        case Level::portable:
-            return "portable";
-        case Level::avx2:
-            return "avx2";
-        case Level::avx512:
-            return "avx512";
-    }
-    return "unknown";
+// The copy of a level, or null if this build has none.
+static const Copy* copy_of(Level level) {
+#if defined(SLIDEJOIN_AVX2)
+    if (level == Level::avx2) return &avx2::kCopy;
+#endif
+#if defined(SLIDEJOIN_AVX512)
+    if (level == Level::avx512) return &avx512::kCopy;
+#endif
+    return level == Level::portable ? &portable::kCopy : nullptr;
 }
 
-bool supported(Level level) {
-#if !defined(SLIDEJOIN_AVX2)
-    if (level == Level::avx2) return false;
-#endif
-#if !defined(SLIDEJOIN_AVX512)
-    if (level == Level::avx512) return false;
-#endif
-    return processor_has(static_cast<int>(level));
+const char* name(Level level) {
+    static constexpr const char* kNames[] = {"portable", "avx2", "avx512"};
+    return kNames[static_cast<int>(level)];
+}
+
+bool supported(Level level) { return copy_of(level) && processor_has(static_cast<int>(level)); }
+
+static const Copy& supported_copy(Level level) {
+    if (supported(level)) return *copy_of(level);
+    throw std::invalid_argument("this processor or this build lacks " + std::string(name(level)));
 }
 
 std::unique_ptr<Engine> make_engine(const JoinSpec& spec, Level level) {
-    if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
-#if defined(SLIDEJOIN_AVX512)
-    if (level == Level::avx512) return avx512::make(spec);
-#endif
-#if defined(SLIDEJOIN_AVX2)
-    if (level == Level::avx2) return avx2::make(spec);
-#endif
-    return portable::make(spec);
+    return supported_copy(level).make(spec);
+}
+
+std::unique_ptr<RunJoin> make_run_join(const JoinSpec& spec, Level level) {
+    return supported_copy(level).make_runs(spec);
 }
 
 void join_tables(const TableJoinSpec& spec, const Batch& left, const Batch& right, Level level,
                  TableJoinResult& result) {
-    if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
     for (const Batch* side : {&left, &right})
         if (side->size > kMaxRows)
             throw BatchError(BatchError::Kind::capacity, 0, "a table of more than 2^32 - 1 rows");
-#if defined(SLIDEJOIN_AVX512)
-    if (level == Level::avx512) return avx512::join_tables(spec, left, right, result);
-#endif
-#if defined(SLIDEJOIN_AVX2)
-    if (level == Level::avx2) return avx2::join_tables(spec, left, right, result);
-#endif
-    portable::join_tables(spec, left, right, result);
-}
-
-std::unique_ptr<RunJoin> make_run_join(const JoinSpec& spec, Level level) {
-    if (!supported(level)) throw std::invalid_argument("this processor lacks " + std::string(name(level)));
-#if defined(SLIDEJOIN_AVX512)
-    if (level == Level::avx512) return avx512::make_runs(spec);
-#endif
-#if defined(SLIDEJOIN_AVX2)
-    if (level == Level::avx2) return avx2::make_runs(spec);
-#endif
-    return portable::make_runs(spec);
+    supported_copy(level).join_tables(spec, left, right, result);
 }
 
 Pairs::Pairs(Pairs&& from) noexcept { *this = std::move(from); }

@@ -30,7 +30,7 @@ class LiveTuples {
     }
 
     // Removes the tuples with earlier times and calls tell(position) for each, in any order. A time before
-    // that of an earlier call does nothing.
+    // that of an earlier call counts as that one.
     template <class Tell>
     void expire(Instant time, const Tell& tell) {
         using Limits = std::numeric_limits<std::int64_t>;
@@ -104,7 +104,7 @@ class LiveTuples {
     std::vector<Tuple> buckets_[66];  // of the others: earlier than `now_`; equal to it; then by bits
     std::vector<Tuple> moved_;        // a bucket that is redistributed
     std::size_t strays_ = 0;          // tuples in buckets
-    std::uint64_t now_ = 0;           // the time of the last call of expire(), encoded
+    std::uint64_t now_ = 0;           // the latest time of a call of expire(), encoded
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

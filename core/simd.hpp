@@ -1,5 +1,5 @@
 // The vector operations that the indexes use. Code for single instruction sets is in simd/; the loops are
-// written once, here, except for their tails, which AVX-512 does in one masked step:
+// written once, here:
 //   count_below, count_up_to              place of a key in a sorted node
 //   select_positions, tally_positions     positions that are visible
 //   select_padded, tally_padded           the same for arrays that are readable in whole blocks
@@ -14,6 +14,19 @@
 
 #include "key.hpp"
 #include "window.hpp"
+
+namespace slidejoin::SLIDEJOIN_TARGET {
+
+inline constexpr std::size_t kFew = 8;     // numbers that are sorted and written together
+inline constexpr std::size_t kChosen = 4;  // the same of those that an arrival has chosen
+
+// Some of 64 positions, whose bits are set.
+struct Chosen {
+    const std::uint32_t* positions;
+    std::uint64_t bits;
+};
+
+}  // namespace slidejoin::SLIDEJOIN_TARGET
 
 #if SLIDEJOIN_LEVEL == 2
 #include "simd/avx512.hpp"
@@ -67,137 +80,114 @@ inline unsigned count_up_to(const Key* keys, unsigned count, Key key) {
     return std::min(total, count);
 }
 
-inline std::size_t select_positions(const std::uint32_t* positions, std::size_t count, Visible range,
-                                    std::uint32_t* out) {
-    std::size_t written = 0, i = 0;
-    for (; i + kBlock <= count; i += kBlock) {
-        const PositionBlock block(positions + i, range);
-        block.store(out + written, block.visible());
-        written += lane_count(block.visible());
-    }
-#if SLIDEJOIN_LEVEL == 2
-    if (i == count) return written;
-    const PositionBlock block(positions + i, range, count - i);
-    block.store(out + written, block.visible());
-    return written + lane_count(block.visible());
-#else
-    for (; i < count; ++i) {
-        out[written] = range.relative(positions[i]);
-        written += range.contains(positions[i]);
-    }
-    return written;
-#endif
-}
-
 inline unsigned first_lanes(std::size_t count) { return (1u << std::min(count, kBlock)) - 1; }
 
-// Calls use(block, lanes) for the blocks of positions, with the lanes that are visible. Whole blocks are
-// read: one even if there are no positions, so that up to kBlock of them cost no branch.
+// What is done with lanes of a block of positions: they are written side by side, or counted.
+struct Select {
+    std::uint32_t* out;
+    std::size_t count = 0;
+
+    [[gnu::always_inline]] void operator()(const PositionBlock& block, unsigned lanes) {
+        block.store(out + count, lanes);
+        count += lane_count(lanes);
+    }
+};
+struct Tally {
+    std::size_t count = 0;
+
+    void operator()(const PositionBlock&, unsigned lanes) { count += lane_count(lanes); }
+};
+
+// Calls use(block, lanes) for the blocks of positions, with the lanes that are visible, and returns
+// use.count. Whole blocks are read: one even if there are no positions, so that up to kBlock of them cost no
+// branch.
 template <class Use>
-[[gnu::always_inline]] inline void each_padded(const std::uint32_t* positions, std::size_t count,
-                                               Visible range, Use use) {
+[[gnu::always_inline]] inline std::size_t each_padded(const std::uint32_t* positions, std::size_t count,
+                                                      Visible range, Use use) {
     std::size_t i = 0;
     do {
         const PositionBlock block(positions + i, range);
         use(block, block.visible() & first_lanes(count - i));
         i += kBlock;
     } while (i < count);
+    return use.count;
 }
 
-// Writes the lanes of the blocks that each(use) calls use(block, lanes) with; or counts them.
-template <class Each>
-[[gnu::always_inline]] inline std::size_t select_each(std::uint32_t* out, Each each) {
-    std::size_t written = 0;
-    each([&](const PositionBlock& block, unsigned lanes) {
-        block.store(out + written, lanes);
-        written += lane_count(lanes);
-    });
-    return written;
+// The same without reading behind the last position, and of the lanes those that inside(i), or inside(i,
+// lanes of the last block), has: positions + i is the start of the block.
+template <class Inside, class Use>
+[[gnu::always_inline]] inline std::size_t each_exact(const std::uint32_t* positions, std::size_t count,
+                                                     Visible range, Inside inside, Use use) {
+    std::size_t i = 0;
+    for (; i + kBlock <= count; i += kBlock) {
+        const PositionBlock block(positions + i, range);
+        use(block, block.visible() & inside(i));
+    }
+    if constexpr (kBlock > 1) {
+        if (i == count) return use.count;
+        const PositionBlock block(positions + i, range, count - i);
+        use(block, block.visible() & inside(i, count - i) & first_lanes(count - i));
+    }
+    return use.count;
 }
-template <class Each>
-[[gnu::always_inline]] inline std::size_t tally_each(Each each) {
-    std::size_t total = 0;
-    each([&](const PositionBlock&, unsigned lanes) { total += lane_count(lanes); });
-    return total;
+
+template <class Use>
+[[gnu::always_inline]] inline std::size_t each_position(const std::uint32_t* positions, std::size_t count,
+                                                        Visible range, Use use) {
+    return each_exact(positions, count, range, [](auto...) { return ~0u; }, use);
+}
+
+template <class Key, class Use>
+[[gnu::always_inline]] inline std::size_t each_entry(const Key* keys, const std::uint32_t* positions,
+                                                     std::size_t count, Interval<Key> interval, Visible range,
+                                                     Use use) {
+    const auto inside = [&](std::size_t i, auto... last) __attribute__((always_inline)) {
+        return lanes_inside(keys + i, interval, last...);
+    };
+    return each_exact(positions, count, range, inside, use);
 }
 
 inline std::size_t select_padded(const std::uint32_t* positions, std::size_t count, Visible range,
                                  std::uint32_t* out) {
-    return select_each(out, [&](auto use) { each_padded(positions, count, range, use); });
+    return each_padded(positions, count, range, Select{out});
 }
-
 inline std::size_t tally_padded(const std::uint32_t* positions, std::size_t count, Visible range) {
-    return tally_each([&](auto use) { each_padded(positions, count, range, use); });
+    return each_padded(positions, count, range, Tally());
 }
 
+inline std::size_t select_positions(const std::uint32_t* positions, std::size_t count, Visible range,
+                                    std::uint32_t* out) {
+    return each_position(positions, count, range, Select{out});
+}
 inline std::size_t tally_positions(const std::uint32_t* positions, std::size_t count, Visible range) {
-    std::size_t total = 0, i = 0;
-    for (; i + kBlock <= count; i += kBlock)
-        total += lane_count(PositionBlock(positions + i, range).visible());
-#if SLIDEJOIN_LEVEL == 2
-    return i == count ? total : total + lane_count(PositionBlock(positions + i, range, count - i).visible());
-#else
-    for (; i < count; ++i) total += range.contains(positions[i]);
-    return total;
-#endif
+    return each_position(positions, count, range, Tally());
 }
 
 template <class Key>
 inline std::size_t select_entries(const Key* keys, const std::uint32_t* positions, std::size_t count,
                                   Interval<Key> interval, Visible range, std::uint32_t* out) {
-    std::size_t written = 0, i = 0;
-    for (; i + kBlock <= count; i += kBlock) {
-        const PositionBlock block(positions + i, range);
-        const unsigned chosen = block.visible() & lanes_inside(keys + i, interval);
-        block.store(out + written, chosen);
-        written += lane_count(chosen);
-    }
-#if SLIDEJOIN_LEVEL == 2
-    if (i == count) return written;
-    const PositionBlock block(positions + i, range, count - i);
-    const unsigned chosen = block.visible() & lanes_inside(keys + i, interval, count - i);
-    block.store(out + written, chosen);
-    return written + lane_count(chosen);
-#else
-    for (; i < count; ++i) {
-        out[written] = range.relative(positions[i]);
-        written += range.contains(positions[i]) && interval.contains(keys[i]);
-    }
-    return written;
-#endif
+    return each_entry(keys, positions, count, interval, range, Select{out});
 }
-
 template <class Key>
 inline std::size_t tally_entries(const Key* keys, const std::uint32_t* positions, std::size_t count,
                                  Interval<Key> interval, Visible range) {
-    std::size_t total = 0, i = 0;
-    for (; i + kBlock <= count; i += kBlock)
-        total += lane_count(PositionBlock(positions + i, range).visible() & lanes_inside(keys + i, interval));
-#if SLIDEJOIN_LEVEL == 2
-    if (i == count) return total;
-    return total + lane_count(PositionBlock(positions + i, range, count - i).visible() &
-                              lanes_inside(keys + i, interval, count - i));
-#else
-    for (; i < count; ++i) total += range.contains(positions[i]) && interval.contains(keys[i]);
-    return total;
-#endif
+    return each_entry(keys, positions, count, interval, range, Tally());
 }
 
-#if SLIDEJOIN_LEVEL == 0
-// Copies the entries whose positions are visible, or moves them to the front. Returns how many there are.
+// Copies the entries whose positions are visible, or moves them to the front; whole blocks are read and
+// written, up to kBlock slots behind the last. Returns how many there are.
 template <class Key>
 inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
                                 Visible range, Key* out_keys, std::uint32_t* out_positions) {
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint32_t position = positions[i];
-        out_keys[kept] = keys[i];
-        out_positions[kept] = position;
-        kept += range.contains(position);
+    for (std::size_t i = 0; i < count; i += kBlock) {
+        const unsigned chosen = PositionBlock(positions + i, range).visible() & first_lanes(count - i);
+        pack(keys + i, chosen, out_keys + kept);
+        pack(positions + i, chosen, out_positions + kept);
+        kept += lane_count(chosen);
     }
     return kept;
 }
-#endif
 
 // Which of the first `count` keys lie in the interval; 64 of them are readable.
 template <class Key>
@@ -218,8 +208,8 @@ template <class Key>
 // Calls use(block, lanes) for the blocks of up to 64 positions, with the lanes that are chosen and visible.
 // No branch depends on them: a block without a chosen lane is replaced by one that is read anyway.
 template <class Use>
-[[gnu::always_inline]] inline void each_among(const std::uint32_t* positions, std::uint64_t chosen,
-                                              Visible range, Use use) {
+[[gnu::always_inline]] inline std::size_t each_among(const std::uint32_t* positions, std::uint64_t chosen,
+                                                     Visible range, Use use) {
     constexpr unsigned kWide = kBlock;
     if constexpr (kWide == 1) {
         for (; chosen; chosen &= chosen - 1) {
@@ -237,15 +227,16 @@ template <class Use>
             use(block, block.visible() & lanes);
         }
     }
+    return use.count;
 }
 
 [[gnu::always_inline]] inline std::size_t select_among(const std::uint32_t* positions, std::uint64_t chosen,
                                                        Visible range, std::uint32_t* out) {
-    return select_each(out, [&](auto use) { each_among(positions, chosen, range, use); });
+    return each_among(positions, chosen, range, Select{out});
 }
 
 inline std::size_t tally_among(const std::uint32_t* positions, std::uint64_t chosen, Visible range) {
-    return tally_each([&](auto use) { each_among(positions, chosen, range, use); });
+    return each_among(positions, chosen, range, Tally());
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

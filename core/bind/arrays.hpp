@@ -19,7 +19,6 @@ namespace {
 
 using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // A one-dimensional array of NumPy in machine form, read in place. NumPy's own interface takes a fraction of
 // nanobind's time.
@@ -112,12 +111,6 @@ nb::object copied(const std::vector<Number>& numbers) {
     auto* out = new_array<std::int64_t>(numbers.size(), NPY_INT64, array);
     std::transform(numbers.begin(), numbers.end(), out,
                    [](Number number) { return static_cast<std::int64_t>(number); });
-    return array;
-}
-
-nb::object bytes(const std::vector<std::uint8_t>& flags) {
-    nb::object array;
-    std::copy(flags.begin(), flags.end(), new_array<std::uint8_t>(flags.size(), NPY_UINT8, array));
     return array;
 }
 

@@ -236,7 +236,7 @@ class NativeJoin {
     // Which of the tuples at these positions no arrival may meet.
     nb::object unseen(int side, std::uint64_t from, std::uint64_t to) {
         const Turn turn(*this);
-        return bytes(engine_->unseen(checked(side), from, to));
+        return taken(engine_->unseen(checked(side), from, to), NPY_UINT8);
     }
 
     using Held = std::tuple<nb::list, nb::object, nb::object, nb::object>;  // keys, times, null_times, unseen

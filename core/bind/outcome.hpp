@@ -25,7 +25,7 @@ class NativeOutcome {
                               positions(pairs->right(), pairs->size(), owner));
     }
 
-    nb::object flags(int side) const { return bytes(outcome_.flags(checked(side))); }
+    nb::object flags(int side) const { return taken(outcome_.flags(checked(side)), NPY_UINT8); }
     void load(int side, std::uint64_t first, const Bytes& flags) {
         outcome_.load(checked(side), first, flags.data(), flags.shape(0));
     }

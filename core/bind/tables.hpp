@@ -32,7 +32,7 @@ nb::tuple bind_join_tables(const std::vector<Conjunct>& on, std::uint32_t equali
         join_tables(spec, left_batch, right_batch, level_of(level), *result);
         result->pairs.fit();
     });
-    if (flags_of >= 0) return nb::make_tuple(bytes(result->matched));
+    if (flags_of >= 0) return nb::make_tuple(taken(std::move(result->matched), NPY_UINT8));
     if (result->blocks) {
         const std::shared_ptr<const PairBlocks> pairs = std::move(result->blocks);
         const Slice all(0, pairs->size());

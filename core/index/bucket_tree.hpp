@@ -26,34 +26,15 @@ class BucketTree {
 
     explicit BucketTree(const IndexOptions& = {}) {}
 
-    void insert(Key key, std::uint32_t position) { insert(key, position, prefetch_insert(key)); }
+    void insert(Key key, std::uint32_t position) {
+        start(position);
+        place(key, position);
+        sweep(position, 1);
+    }
 
     template <class Matches>
     void probe(Interval<Key> interval, Visible visible, Matches& matches) const {
-        scan(buckets_.directory().find(interval.low), interval, visible, matches);
-    }
-
-    // Prefetches the memory of an insert or a probe. The hint holds until leaves are split or joined.
-    Slot prefetch_insert(Key key) {
-        const Slot slot = buckets_.directory().find(key);
-        fetch_end(slot);
-        return slot;
-    }
-    Slot prefetch_probe(Interval<Key> interval) const {
-        const Slot slot = buckets_.directory().find(interval.low);
-        fetch_keys(slot);
-        return slot;
-    }
-
-    void insert(Key key, std::uint32_t position, Slot slot) {
-        buckets_.start(position);
-        buckets_.place(key, position, slot);
-        buckets_.sweep(position, 1);
-    }
-
-    template <class Matches>
-    void probe(Interval<Key> interval, Visible visible, Matches& matches, Slot slot) const {
-        scan(slot, interval, visible, matches);
+        scan(find(interval.low), interval, visible, matches);
     }
 
     // The same in single steps, for callers that do them for many keys at a time (join/plain.hpp).
@@ -179,8 +160,7 @@ class BucketTree {
         buckets_.start(entries[0].value);
         for (std::size_t i = 0; i < count; ++i)
             buckets_.place(entries[i].key, entries[i].value,
-                           hints.version == buckets_.version() ? hints.slots[i]
-                                                               : buckets_.directory().find(entries[i].key));
+                           hints.version == buckets_.version() ? hints.slots[i] : find(entries[i].key));
         buckets_.sweep(entries[count - 1].value, count);
     }
 
@@ -267,8 +247,7 @@ class BucketTree {
     void settle_parts(Parts& parts) {
         for (typename Parts::Part& part : parts.parts) buckets_.settle(part.share);
         for (const typename Parts::Part& part : parts.parts)
-            for (const Entry<Key>& entry : part.waiting)
-                buckets_.place(entry.key, entry.value, buckets_.directory().find(entry.key));
+            for (const Entry<Key>& entry : part.waiting) place(entry.key, entry.value);
         if (parts.count) buckets_.plan_sweep(parts.newest, parts.count, parts.swept);
     }
 
@@ -388,9 +367,8 @@ class BucketTree {
             prefetch_at(at + kGroup, hints[turn ^ 1]);
             for (std::size_t i = at; i < std::min(at + kGroup, count); ++i) {
                 const Entry<Key>& entry = entries[i];
-                const Slot slot = hints[turn].version == part.share.moves
-                                      ? hints[turn].slots[i - at]
-                                      : buckets_.directory().find(entry.key);
+                const Slot slot =
+                    hints[turn].version == part.share.moves ? hints[turn].slots[i - at] : find(entry.key);
                 if (!buckets_.place_within(entry.key, entry.value, slot, part.share))
                     part.waiting.push_back(entry);
             }
@@ -399,14 +377,8 @@ class BucketTree {
 
     template <class KeyOf>
     void locate(std::size_t count, Slot* slots, KeyOf key_of) const {
-        for (std::size_t i = 0; i < count; ++i) {
-            slots[i].block = buckets_.directory().find_block(key_of(i));
-            prefetch_span<sizeof(Block::bounds)>(slots[i].block->bounds);
-        }
-        for (std::size_t i = 0; i < count; ++i) {
-            slots[i].at = Directory::slot_in(slots[i].block, key_of(i));
-            prefetch(slots[i].block->leaves + slots[i].at);
-        }
+        for (std::size_t i = 0; i < count; ++i) slots[i].block = find_block(key_of(i));
+        for (std::size_t i = 0; i < count; ++i) slots[i] = find_slot(slots[i].block, key_of(i));
     }
 
     // The lines that hold the first `count` entries.

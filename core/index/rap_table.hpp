@@ -82,21 +82,6 @@ class RapSubwindow {
         for (std::uint32_t i = 0; i < splitters_.partitions(); ++i) table_.each(i, visit);
     }
 
-    // The sizes of the partitions, and how far they are from even: the mean distance from the even share, as
-    // a part of that share.
-    std::vector<std::size_t> partition_sizes() const {
-        std::vector<std::size_t> sizes(splitters_.partitions());
-        for (std::uint32_t i = 0; i < sizes.size(); ++i) sizes[i] = table_.size(i);
-        return sizes;
-    }
-
-    double imbalance() const {
-        const double share = static_cast<double>(size_) / splitters_.partitions();
-        double total = 0;
-        for (const std::size_t size : partition_sizes()) total += std::abs(static_cast<double>(size) - share);
-        return size_ ? total / static_cast<double>(size_) : 0;
-    }
-
     const Splitters<Key>& splitters() const { return splitters_; }
     const Llat<Key>& table() const { return table_; }
 

@@ -23,7 +23,8 @@ class IndexKeys {
     // Reads the keys of arrivals [start, start + count) and sets nulls[i] where one is missing. The join's
     // filter must have read them first.
     virtual void read(const Batch& batch, std::size_t start, std::size_t count, Key* keys, bool* nulls) = 0;
-    // The intervals of the arrivals that were read last; as Condition::partners.
+    // The intervals of the arrivals that were read last; as Condition::partners. The join's filter must have
+    // found its intervals first.
     virtual void partners(Arriving arriving, const Key* keys, std::size_t count,
                           Interval<Key>* intervals) = 0;
 };

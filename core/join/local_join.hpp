@@ -13,7 +13,6 @@
 
 #include "local_indexes.hpp"
 #include "phased.hpp"
-#include "slice_writer.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
 
@@ -57,7 +56,7 @@ class LocalJoin {
                       Ahead ahead) {
         prepare(locals.size());
         const bool listed = lanes_[0].listed(pairs);
-        SliceWriter<Key> writer(lanes_.pool(), workers, pairs);
+        SliceWriter<Key> writer(workers, pairs);
         lanes_.pool().run(workers, [&](std::size_t worker) {
             if (worker == 0) ahead();
             std::uint64_t found = 0;
@@ -66,7 +65,15 @@ class LocalJoin {
                     listed, [&](auto& matches) { process(locals, i, matches, lanes_[i].found()); });
             if (!listed) return writer.count(worker, found);
             lanes_.pool().meet();
-            write(writer, worker, Slice(now_.count, worker, workers), ends);
+            const Gathered gathered = gather(worker, Slice(now_.count, worker, workers));
+            Lane<Key>& lane = lanes_[worker];
+            const auto write = [&](PairRoom* out, std::uint64_t* ends) {
+                return gathered.write(lane, out, ends);
+            };
+            writer.list(worker, lane, gathered.matches.size(), ends, write);
+            if (!pairs) return;
+            lanes_.pool().meet([&] { writer.reserve(); });
+            writer.write(worker, lane, gathered.slice, ends, write);
         });
         lanes_[0].filter.test_for(lanes_[0].filter);
         return writer.finish();
@@ -166,13 +173,6 @@ class LocalJoin {
         lanes_[i].filter.test_for(lanes_[now_.lane].filter);
         answer.found = &found;
         answer.probed = locals.carry_out(i, now_.queues[i], now_.group, answer.tasks.data(), matches);
-    }
-
-    void write(SliceWriter<Key>& writer, std::size_t worker, Slice slice, std::uint64_t* ends) {
-        const Gathered gathered = gather(worker, slice);
-        Lane<Key>& lane = lanes_[worker];
-        writer.write(worker, lane, gathered.matches.size(), slice, ends,
-                     [&](PairRoom* out, std::uint64_t* ends) { return gathered.write(lane, out, ends); });
     }
 
     Gathered gather(std::size_t worker, Slice slice) {

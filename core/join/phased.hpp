@@ -10,6 +10,7 @@
 // for each of the four meetings.
 #pragma once
 
+#include "slice_writer.hpp"
 #include "slices.hpp"
 
 namespace slidejoin::SLIDEJOIN_TARGET {
@@ -28,7 +29,7 @@ class Phases {
           indexes_(indexes),
           pairs_(pairs),
           groups_(slices.size()),
-          shares_(slices.size()) {}
+          writer_(slices.size(), pairs) {}
 
     // Joins what was admitted. With `ends`, ends[i] becomes the number of pairs up to arrival i.
     std::uint64_t join(std::uint64_t* ends) {
@@ -36,7 +37,7 @@ class Phases {
             take(kAdmit, worker, [&](std::size_t i) { sort(i); });
             work(worker, [] {}, ends);
         });
-        return finish();
+        return writer_.finish();
     }
 
     // Admits the arrivals of `batch` from `start` on, where that is plain, and joins them. If there is a null
@@ -56,16 +57,10 @@ class Phases {
             });
             work(worker, admitted, nullptr);
         });
-        return finish();
+        return writer_.finish();
     }
 
   private:
-    // What the others need to know of a slice.
-    struct alignas(kCacheLine) Share {
-        std::uint64_t found;
-        std::uint64_t before;  // pairs
-    };
-
     void sort(std::size_t i) { groups_[i] = lanes_[i].group(slices_[i].size(), false); }
 
     template <class Work>
@@ -78,53 +73,27 @@ class Phases {
         indexes_.insert_together(groups_, pool_, worker, admitted);
         take(kProbe, worker, [&](std::size_t i) { probe(i, ends); });
         if (!pairs_) return;
-        pool_.meet([&] { reserve(); });
-        take(kWrite, worker, [&](std::size_t i) { write(i, ends); });
+        pool_.meet([&] { writer_.reserve(); });
+        take(kWrite, worker,
+             [&](std::size_t i) { writer_.write(i, lanes_[i], slices_[i], ends, write_of(i)); });
     }
 
     void probe(std::size_t i, std::uint64_t* ends) {
         Lane<Key>& lane = lanes_[i];
         const bool listed = lane.listed(pairs_);
-        std::uint64_t& found = shares_[i].found;
-        found = lane.collect(listed, [&](auto& matches) {
+        const std::size_t found = lane.collect(listed, [&](auto& matches) {
             static_cast<const IndexPair<Key>&>(indexes_).probe(groups_[i], matches);
         });
-        if (!listed || lane.exact()) return;
-        lane.pairs.clear();
-        const Slice slice = slices_[i];
-        found = lane.append(lane.found(), pairs_ ? &lane.pairs : nullptr, ends ? ends + slice.from : nullptr,
-                            slice.size());
+        if (listed) writer_.list(i, lane, found, ends, write_of(i));
+        else writer_.count(i, found);
     }
 
-    void reserve() {
-        std::uint64_t total = 0;
-        for (Share& share : shares_) {
-            share.before = pairs_->size() + total;
-            total += share.found;
-        }
-        pairs_->reserve(total + kFew);
-    }
-
-    void write(std::size_t i, std::uint64_t* ends) {
-        Lane<Key>& lane = lanes_[i];
-        const Slice slice = slices_[i];
-        const std::uint64_t found = shares_[i].found, before = shares_[i].before;
-        if (ends) ends += slice.from;
-        PairRoom room(pairs_->left() + before, pairs_->right() + before, found, before);
-        if (lane.exact()) {
-            lane.write(lane.found(), &room, ends, slice.size());
-            return;
-        }
-        std::copy_n(lane.pairs.left(), found, room.left);
-        std::copy_n(lane.pairs.right(), found, room.right);
-        for (std::size_t row = 0; ends && row < slice.size(); ++row) ends[row] += before;
-    }
-
-    std::uint64_t finish() {
-        std::uint64_t total = 0;
-        for (const Share& share : shares_) total += share.found;
-        if (pairs_) pairs_->add(total);
-        return total;
+    // How the pairs of a slice are written.
+    auto write_of(std::size_t i) {
+        return [this, i](PairRoom* out, std::uint64_t* ends) {
+            const Slice slice = slices_[i];
+            return lanes_[i].write(lanes_[i].found(), out, ends ? ends + slice.from : nullptr, slice.size());
+        };
     }
 
     Lanes<Key>& lanes_;
@@ -134,7 +103,7 @@ class Phases {
     IndexPair<Key>& indexes_;
     Pairs* pairs_;
     std::vector<Group<Key>> groups_;
-    std::vector<Share> shares_;
+    SliceWriter<Key> writer_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

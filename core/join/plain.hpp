@@ -1,5 +1,5 @@
 // The join of plain arrivals in one pass: each is stored, probes for one interval, and what it finds are its
-// pairs. Inner joins on one band over windows of rows or of time are of this kind.
+// pairs. Inner and semi joins on one band over windows of rows or of time are of this kind.
 //
 // A group is located in both indexes, inserted, compared with the leaves that it probes and written as pairs,
 // with nothing between these steps but a few numbers for each arrival. An arrival that meets several leaves
@@ -59,10 +59,9 @@ class PlainJoin {
             SLIDEJOIN_STEP(prepare);
             if (!locate<true>(part, size)) break;
             SLIDEJOIN_STEP(locate);
-            const bool moved = insert(part, size);
-            lists_ = moved && !locate<false>(part, size);
+            if (insert(part, size)) locate<false>(part, size);
             SLIDEJOIN_STEP(insert);
-            if (!lists_) choose(part, size);
+            choose(part, size);
             SLIDEJOIN_STEP(compare);
             write(part, size, pairs);
             SLIDEJOIN_STEP(write);
@@ -175,7 +174,7 @@ class PlainJoin {
         pairs.reserve(kPairRoom);
         std::size_t written = pairs.size();
         std::int64_t* out[2] = {pairs.left(), pairs.right()};
-        const unsigned special = lists_ ? ~0u : seconds_of_ | many_;
+        const unsigned special = seconds_of_ | many_;
         for (std::size_t i = 0; i < size; ++i) {
             const Place& place = group.places[i];
             const unsigned own = group.side(i);
@@ -201,7 +200,7 @@ class PlainJoin {
         const Interval<Key> interval = group.intervals[i];
         const unsigned own = group.side(i);
         list_.clear();
-        if (lists_ || many_ >> i & 1) {
+        if (many_ >> i & 1) {
             if (interval.empty()) return;
             if (!writer_.sorted()) {
                 PairList found(pairs, place, own);
@@ -252,7 +251,6 @@ class PlainJoin {
     unsigned seconds_of_ = 0;  // arrivals that have one, as bits
     unsigned many_ = 0;        // arrivals that probe more leaves, or a queue
     bool limited_ = false;     // whether pairs are
-    bool lists_ = false;       // whether slots have moved, and an arrival now probes too many leaves
     std::uint64_t versions_[2];
     std::size_t inserted_[2] = {0, 0};  // arrivals of each side since the last sweep,
     const Place* last_[2];              // and the place of the last one

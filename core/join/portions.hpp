@@ -156,7 +156,7 @@ class Portions {
             written = lane.writer().write(all + task_, to - task_, places, lane.found(), &room, ends, next,
                                           arrival_);
             pairs.add(room.size);
-            if (found < limit / 2) step_ *= 2;
+            if (found < limit / 2) step_ = std::min(2 * step_, lane.buffer.task_count());
         }
         task_ = to;
         arrival_ = next;

@@ -37,30 +37,35 @@ class PairList {
           own_(own) {}
 
     void among(const std::uint32_t* positions, std::uint64_t chosen, Visible visible) {
-        add(64, [&](auto use) { each_among(positions, chosen, visible, use); });
+        pairs_.add(each_among(positions, chosen, visible, writing(64)));
     }
     void padded(const std::uint32_t* positions, std::size_t count, Visible visible) {
-        add(count, [&](auto use) { each_padded(positions, count, visible, use); });
+        pairs_.add(each_padded(positions, count, visible, writing(count)));
     }
     void all(const std::uint32_t* at, std::size_t count, Visible visible) { padded(at, count, visible); }
 
   private:
-    // Writes the positions that each(use) calls use(block, lanes) with, `most` of them.
-    template <class Each>
-    [[gnu::always_inline]] void add(std::size_t most, Each each) {
+    struct Writing {
+        std::int64_t* own;
+        std::int64_t* met;
+        std::int64_t position;
+        std::uint64_t first;
+        std::size_t count = 0;
+
+        [[gnu::always_inline]] void operator()(const PositionBlock& block, unsigned lanes) {
+            block.store(met + count, lanes, first);
+            for (std::size_t i = 0; i < kBlock; i += kFew) fill_few(position, own + count + i);
+            count += lane_count(lanes);
+        }
+    };
+
+    // For so many pairs at most.
+    Writing writing(std::size_t most) {
         pairs_.reserve(most + std::max(kBlock, kFew));
         std::int64_t* own = pairs_.left() + pairs_.size();
         std::int64_t* met = pairs_.right() + pairs_.size();
         if (own_) std::swap(own, met);
-        const std::uint64_t first = first_;
-        const std::int64_t position = position_;
-        std::size_t written = 0;
-        each([&](const PositionBlock& block, unsigned lanes) {
-            block.store(met + written, lanes, first);
-            for (std::size_t i = 0; i < kBlock; i += kFew) fill_few(position, own + written + i);
-            written += lane_count(lanes);
-        });
-        pairs_.add(written);
+        return {own, met, position_, first_};
     }
 
     Pairs& pairs_;

@@ -326,6 +326,7 @@ class SerialJoin final : public Engine {
             else window_.place_rows(sides, count, next, lane_.buffer.places());
             const PlainArrivals<Key> arrivals{sides, lane_.reader.keys() + at, lane_.reader.intervals(at),
                                               lane_.buffer.places(), count};
+            lane_.limit(FoundPositions::kNoLimit);  // of lists: pairs have their own
             joined = indexes_->join_plain(arrivals, std::min<std::size_t>(spec_.group, kGroup), limit,
                                           lane_.writer(), lane_.list(), pairs);
             for (std::size_t i = joined; i < count; ++i) --next[sides[i]];
@@ -440,6 +441,7 @@ class SerialJoin final : public Engine {
         ranges_.free();
         local_join_.free();
         ends_ = {};
+        counted_ = Pairs();
         admission_.late().shrink_to_fit();
         finals_.shrink();
         for (std::vector<std::uint64_t>& each : renumbered_) each.shrink_to_fit();

@@ -1,5 +1,5 @@
-// The last step of workers that share a group: each writes the pairs of a slice of the arrivals behind those
-// of the slices before, so that all pairs stand in the order of arrival. Cost: one meeting.
+// The last step of workers that share a group: the pairs of each slice of the arrivals are written behind
+// those of the slices before, so that all pairs stand in the order of arrival. Cost: one meeting.
 #pragma once
 
 #include "lane.hpp"
@@ -9,24 +9,41 @@ namespace slidejoin::SLIDEJOIN_TARGET {
 template <class Key>
 class SliceWriter {
   public:
-    SliceWriter(Workers& pool, std::size_t workers, Pairs* pairs)
-        : pool_(pool), pairs_(pairs), found_(workers) {}
+    // Matches are written to `pairs`, or only counted if it is null.
+    SliceWriter(std::size_t slices, Pairs* pairs) : pairs_(pairs), shares_(slices) {}
 
-    // For matches that were not listed.
-    void count(std::size_t worker, std::uint64_t matches) { found_[worker].pairs = matches; }
+    // The matches of a slice that were not listed.
+    void count(std::size_t slice, std::uint64_t matches) { shares_[slice].found = matches; }
 
-    // Called by each worker, for `matches` that are listed; write(out, ends) writes them as
-    // ResultWriter::write does. `slice` are the arrivals to which ends[] belongs.
+    // The matches of a slice that are listed; write(out, ends) writes them as ResultWriter::write does. Where
+    // several matches may be one pair, only writing tells how many pairs there are: they are written apart.
     template <class Write>
-    void write(std::size_t worker, Lane<Key>& lane, std::size_t matches, Slice slice, std::uint64_t* ends,
-               Write write) {
-        std::uint64_t& found = found_[worker].pairs;
+    void list(std::size_t slice, Lane<Key>& lane, std::size_t matches, std::uint64_t* ends, Write write) {
+        std::uint64_t& found = shares_[slice].found;
         found = matches;
-        if (!lane.exact()) found = write_apart(lane, matches, ends, write);
-        if (!pairs_) return;
-        pool_.meet([&] { pairs_->reserve(total() + kFew); });
-        std::uint64_t before = pairs_->size();
-        for (std::size_t i = 0; i < worker; ++i) before += found_[i].pairs;
+        if (lane.exact()) return;
+        lane.pairs.clear();
+        if (!pairs_) {
+            found = write(nullptr, nullptr);
+            return;
+        }
+        lane.pairs.reserve(matches + kFew);
+        PairRoom room(lane.pairs);
+        write(&room, ends);
+        found = room.size;
+    }
+
+    // Makes room for the pairs of all slices, by one worker.
+    void reserve() {
+        for (std::size_t i = 1; i < shares_.size(); ++i)
+            shares_[i].before = shares_[i - 1].before + shares_[i - 1].found;
+        pairs_->reserve(total() + kFew);
+    }
+
+    // Writes the pairs of a slice to their place. ends[i] belongs to its arrivals, from `arrivals.from` on.
+    template <class Write>
+    void write(std::size_t slice, Lane<Key>& lane, Slice arrivals, std::uint64_t* ends, Write write) {
+        const std::uint64_t found = shares_[slice].found, before = pairs_->size() + shares_[slice].before;
         PairRoom room(pairs_->left() + before, pairs_->right() + before, found, before);
         if (lane.exact()) {
             write(&room, ends);
@@ -34,7 +51,7 @@ class SliceWriter {
         }
         std::copy_n(lane.pairs.left(), found, room.left);
         std::copy_n(lane.pairs.right(), found, room.right);
-        for (std::size_t i = slice.from; ends && i < slice.to; ++i) ends[i] += before;
+        for (std::size_t i = arrivals.from; ends && i < arrivals.to; ++i) ends[i] += before;
     }
 
     // After all have written: the number of pairs.
@@ -44,30 +61,19 @@ class SliceWriter {
     }
 
   private:
-    struct alignas(kCacheLine) Found {
-        std::uint64_t pairs = 0;
+    struct alignas(kCacheLine) Share {
+        std::uint64_t found = 0;
+        std::uint64_t before = 0;  // pairs
     };
-
-    // Where several matches may be one pair: only writing tells how many pairs there are.
-    template <class Write>
-    std::uint64_t write_apart(Lane<Key>& lane, std::size_t matches, std::uint64_t* ends, Write write) {
-        lane.pairs.clear();
-        if (!pairs_) return write(nullptr, nullptr);
-        lane.pairs.reserve(matches + kFew);
-        PairRoom room(lane.pairs);
-        write(&room, ends);
-        return room.size;
-    }
 
     std::uint64_t total() const {
         std::uint64_t sum = 0;
-        for (const Found& each : found_) sum += each.pairs;
+        for (const Share& each : shares_) sum += each.found;
         return sum;
     }
 
-    Workers& pool_;
-    Pairs* pairs_;  // or null: pairs are only counted
-    std::vector<Found> found_;
+    Pairs* pairs_;
+    std::vector<Share> shares_;
 };
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -8,7 +8,6 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 8;
-inline constexpr std::size_t kFew = 8;  // numbers that are sorted and written together
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 32 / sizeof(Key);
@@ -26,9 +25,20 @@ inline __m256i signed_order(__m256i keys) {
     return _mm256_xor_si256(keys, broadcast(kSignBit<Key>));
 }
 
-template <class Key>
-inline __m256i load_keys(const Key* keys) {
-    return signed_order<Key>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys)));
+// A vector of keys or positions, or the first `count` of up to eight: nothing behind them is read.
+template <class Number>
+inline __m256i load(const Number* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+template <class Number>
+inline __m256i load(const Number* from, std::size_t count) {
+    const __m256i end = broadcast(static_cast<Number>(count));
+    if constexpr (sizeof(Number) == 4)
+        return _mm256_maskload_epi32(reinterpret_cast<const int*>(from),
+                                     _mm256_cmpgt_epi32(end, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+    else
+        return _mm256_maskload_epi64(reinterpret_cast<const long long*>(from),
+                                     _mm256_cmpgt_epi64(end, _mm256_setr_epi64x(0, 1, 2, 3)));
 }
 
 template <class Key>
@@ -40,12 +50,13 @@ inline unsigned lanes_greater(__m256i a, __m256i b) {
 
 template <class Key>
 inline unsigned lanes_below(const Key* keys, Key key) {
-    return lanes_greater<Key>(signed_order<Key>(broadcast(key)), load_keys(keys));
+    return lanes_greater<Key>(signed_order<Key>(broadcast(key)), signed_order<Key>(load(keys)));
 }
 
 template <class Key>
 inline unsigned lanes_up_to(const Key* keys, Key key) {
-    const unsigned above = lanes_greater<Key>(load_keys(keys), signed_order<Key>(broadcast(key)));
+    const unsigned above =
+        lanes_greater<Key>(signed_order<Key>(load(keys)), signed_order<Key>(broadcast(key)));
     return above ^ ((1u << kKeyLanes<Key>)-1);
 }
 
@@ -58,18 +69,13 @@ class Outside {
         : shift_(broadcast(static_cast<Key>(kSignBit<Key> - interval.low))),
           span_(broadcast(static_cast<Key>((interval.high - interval.low) ^ kSignBit<Key>))) {}
 
-    // All ones in lanes whose key is outside.
-    __m256i vector(const Key* keys) const {
-        const __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys));
-        if constexpr (sizeof(Key) == 4) return _mm256_cmpgt_epi32(_mm256_add_epi32(lanes, shift_), span_);
-        else return _mm256_cmpgt_epi64(_mm256_add_epi64(lanes, shift_), span_);
-    }
-
-    // The same for eight keys, 32 bits each.
-    __m256i eight(const Key* keys) const {
-        if constexpr (sizeof(Key) == 4) return vector(keys);
-        const __m256 even = _mm256_shuffle_ps(_mm256_castsi256_ps(vector(keys)),
-                                              _mm256_castsi256_ps(vector(keys + 4)), 0b10001000);
+    // All ones for each of eight keys that is outside, in 32 bits; with `count`, only so many are read.
+    template <class... Count>
+    __m256i eight(const Key* keys, Count... count) const {
+        if constexpr (sizeof(Key) == 4) return vector(load(keys, count...));
+        const __m256i high = vector(load(keys + 4, count - std::min<std::size_t>(count, 4)...));
+        const __m256 even = _mm256_shuffle_ps(_mm256_castsi256_ps(vector(load(keys, count...))),
+                                              _mm256_castsi256_ps(high), 0b10001000);
         return _mm256_permute4x64_epi64(_mm256_castps_si256(even), 0b11011000);
     }
 
@@ -82,13 +88,18 @@ class Outside {
     }
 
   private:
+    __m256i vector(__m256i keys) const {
+        if constexpr (sizeof(Key) == 4) return _mm256_cmpgt_epi32(_mm256_add_epi32(keys, shift_), span_);
+        else return _mm256_cmpgt_epi64(_mm256_add_epi64(keys, shift_), span_);
+    }
+
     __m256i shift_;
     __m256i span_;
 };
 
-template <class Key>
-inline unsigned lanes_inside(const Key* keys, Interval<Key> interval) {
-    const __m256i outside = Outside<Key>(interval).eight(keys);
+template <class Key, class... Count>
+inline unsigned lanes_inside(const Key* keys, Interval<Key> interval, Count... count) {
+    const __m256i outside = Outside<Key>(interval).eight(keys, count...);
     return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(outside))) ^ 0xff;
 }
 
@@ -107,7 +118,7 @@ template <unsigned kSlots, class Key>
     static_assert(kVectors == 2 || kVectors % 4 == 0);
     const __m256i bound = signed_order<Key>(broadcast(key));
     const auto below = [&](unsigned vector) {
-        const __m256i lanes = load_keys(keys + vector * kKeyLanes<Key>);
+        const __m256i lanes = signed_order<Key>(load(keys + vector * kKeyLanes<Key>));
         return sizeof(Key) == 4 ? _mm256_cmpgt_epi32(bound, lanes) : _mm256_cmpgt_epi64(bound, lanes);
     };
     const auto bits = [](__m256i lanes) {
@@ -142,7 +153,6 @@ inline __m256i packing_order(unsigned chosen) {
 inline constexpr std::uint8_t kTwice[16] = {0x00, 0x03, 0x0c, 0x0f, 0x30, 0x33, 0x3c, 0x3f,
                                             0xc0, 0xc3, 0xcc, 0xcf, 0xf0, 0xf3, 0xfc, 0xff};
 
-// Adds `base` to eight numbers and writes them.
 inline void write_eight(__m256i lanes, std::uint64_t base, std::int64_t* out) {
     write_four(_mm256_castsi256_si128(lanes), base, out);
     write_four(_mm256_extracti128_si256(lanes, 1), base, out + 4);
@@ -150,9 +160,10 @@ inline void write_eight(__m256i lanes, std::uint64_t base, std::int64_t* out) {
 
 class PositionBlock {
   public:
-    PositionBlock(const std::uint32_t* positions, Visible range)
-        : relative_(_mm256_sub_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(positions)),
-                                     broadcast(range.first))),
+    // With `count`, only so many positions are read; the lanes behind them mean nothing.
+    template <class... Count>
+    PositionBlock(const std::uint32_t* positions, Visible range, Count... count)
+        : relative_(_mm256_sub_epi32(load(positions, count...), broadcast(range.first))),
           visible_(lanes_greater<std::uint32_t>(signed_order<std::uint32_t>(broadcast(range.count)),
                                                 signed_order<std::uint32_t>(relative_))) {}
 
@@ -173,50 +184,22 @@ class PositionBlock {
     unsigned visible_;
 };
 
-// Copies the entries whose positions are visible, or moves them to the front; whole blocks are read and
-// written, up to kBlock slots behind the last. Returns how many there are.
-template <class Key>
-inline std::size_t take_visible(const Key* keys, const std::uint32_t* positions, std::size_t count,
-                                Visible range, Key* out_keys, std::uint32_t* out_positions) {
-    const auto pack = [](const void* from, __m256i order, void* out) {
-        const __m256i lanes = _mm256_loadu_si256(static_cast<const __m256i*>(from));
-        _mm256_storeu_si256(static_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(lanes, order));
+// Writes the chosen ones of a block of numbers side by side; whole vectors are written.
+template <class Number>
+inline void pack(const Number* from, unsigned chosen, Number* out) {
+    const auto write = [](__m256i lanes, unsigned chosen, Number* out) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                            _mm256_permutevar8x32_epi32(lanes, packing_order(chosen)));
     };
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < count; i += kBlock) {
-        const unsigned chosen =
-            PositionBlock(positions + i, range).visible() & ((1u << std::min(count - i, kBlock)) - 1);
-        if constexpr (sizeof(Key) == 4) {
-            pack(keys + i, packing_order(chosen), out_keys + kept);
-        } else {
-            const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i + 4));
-            pack(keys + i, packing_order(kTwice[chosen & 15]), out_keys + kept);
-            pack(&high, packing_order(kTwice[chosen >> 4]), out_keys + kept + lane_count(chosen & 15));
-        }
-        pack(positions + i, packing_order(chosen), out_positions + kept);
-        kept += lane_count(chosen);
-    }
-    return kept;
-}
-
-// Adds `base` to each of up to kFew positions and writes them, in order if `sorted`. kFew slots are read and
-// written, whatever the count.
-inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
-                      std::int64_t* out) {
-    __m256i lanes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(found));
-    if (sorted) {
-        const __m256i unused = _mm256_cmpgt_epi32(_mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8),
-                                                  broadcast(static_cast<std::uint32_t>(count)));
-        lanes = sort_eight(_mm256_or_si256(lanes, unused));
-    }
-    write_eight(lanes, base, out);
+    if constexpr (sizeof(Number) == 4) return write(load(from), chosen, out);
+    write(load(from), kTwice[chosen & 15], out);
+    write(load(from + 4), kTwice[chosen >> 4], out + lane_count(chosen & 15));
 }
 
 // Writes one number into kFew slots.
 inline void fill_few(std::int64_t number, std::int64_t* out) {
-    const __m256i lanes = _mm256_set1_epi64x(number);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), lanes);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4), lanes);
+    fill_chosen(number, out);
+    fill_chosen(number, out + kChosen);
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -6,7 +6,6 @@
 namespace slidejoin::SLIDEJOIN_TARGET {
 
 inline constexpr std::size_t kBlock = 1;
-inline constexpr std::size_t kFew = 8;  // numbers that are sorted and written together
 
 template <class Key>
 inline constexpr unsigned kKeyLanes = 1;
@@ -54,6 +53,12 @@ class PositionBlock {
     unsigned visible_;
 };
 
+// Writes a chosen number.
+template <class Number>
+inline void pack(const Number* from, unsigned, Number* out) {
+    *out = *from;
+}
+
 // Adds `base` to each of up to kFew positions and writes them, in order if `sorted`.
 inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted, std::uint64_t base,
                       std::int64_t* out) {
@@ -65,16 +70,8 @@ inline void write_few(const std::uint32_t* found, std::size_t count, bool sorted
     }
 }
 
-// Some of 64 positions, whose bits are set.
-struct Chosen {
-    const std::uint32_t* positions;
-    std::uint64_t bits;
-};
-
 // Writes the visible ones of up to kChosen positions each, with `base` added to their distance from the first
 // visible one, in ascending order. Returns how many are visible.
-inline constexpr std::size_t kChosen = 4;
-
 inline std::size_t write_chosen(Chosen one, Chosen other, Visible range, std::uint64_t base,
                                 std::int64_t* out) {
     std::uint32_t found[2 * kChosen];

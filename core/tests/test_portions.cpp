@@ -129,6 +129,28 @@ TEST(rows_that_are_final_at_once_come_before_arrivals_that_are_listed_in_parts) 
     compare_portions(spec, input, 3);
 }
 
+TEST(portions_of_many_lanes_end) {
+    constexpr std::size_t kLanes = 64, kArriving = 128 * kLanes;
+    constexpr std::size_t kStored = 8 * kArriving;  // so that all that arrive are one group
+    Input input = make_input(Shape::rising, kStored + kArriving, 0, 1);
+    std::fill_n(input.sides.begin(), kStored, std::uint8_t{1});
+    std::fill(input.sides.begin() + kStored, input.sides.end(), std::uint8_t{0});
+    std::fill_n(input.keys.begin(), 500, -1000);
+    input.keys[kStored] = -1000;  // the only row that has matches
+    std::fill(input.keys.begin() + kStored + 1, input.keys.end(), -2000);
+    JoinSpec spec = band_join(IndexKind::bucket_tree, kStored, kStored);
+    spec.workers = kLanes;
+    const auto engine = make_engine(spec, Level::portable);
+    std::size_t most = 0, from = 0;
+    for (const std::size_t count : {kStored, kArriving}) {
+        const Column keys[] = {{input.keys.data() + from, nullptr}, {input.others.data() + from, nullptr}};
+        push_in_portions(*engine, batch_of(input, from, count, keys), 100, most);
+        from += count;
+    }
+    CHECK_EQUAL(engine->stats().matches, 500u);
+    CHECK(most < 500);
+}
+
 TEST(a_push_of_few_matches_is_one_portion) {
     const Input input = make_input(Shape::uniform, 900, 0, 3);
     const auto engine = make_engine(band_join(IndexKind::bucket_tree, 400, 400), Level::portable);

@@ -66,11 +66,15 @@ struct Evenness {
 
 template <class Key>
 Evenness evenness(const RapSubwindow<Key>& part, const Keys<Key>& keys, std::uint32_t partitions) {
-    const std::vector<std::size_t> sizes = part.partition_sizes();
-    const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
     const std::size_t repeated = most_of_one_key(keys);
     const double share = static_cast<double>(keys.size()) / partitions;
-    return {part.imbalance() - least_imbalance(keys, partitions),
+    std::size_t largest = 0;
+    double total = 0;  // distance from the even share
+    for (std::uint32_t i = 0; i < part.splitters().partitions(); ++i) {
+        largest = std::max(largest, part.table().size(i));
+        total += std::abs(static_cast<double>(part.table().size(i)) - share);
+    }
+    return {total / static_cast<double>(keys.size()) - least_imbalance(keys, partitions),
             static_cast<double>(largest - std::min(largest, repeated - 1)) / share};
 }
 

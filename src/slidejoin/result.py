@@ -246,13 +246,10 @@ def matched_rows(layout: Layout, sides: Sequence[tuple[RowStore, Any]]) -> pa.Ta
         return layout.ordered(result_table(schema, *columns))
     native, limit = left.native, column_store.MAX_BYTES
     other = right.native if len(sides) > 1 else None
-    address = native.take(rows, limit, other, others, picks[0], picks[-1])
-    if address is not None:
-        return layout.ordered(pa.Table.from_batches([pa.RecordBatch._import_from_c(address, schema)]))
-    halves = taken_batches(
+    batches = taken_batches(
         lambda part: native.take(part[0], limit, other, part[1], picks[0], picks[-1]), schema, (rows, others)
     )
-    return layout.ordered(pa.Table.from_batches(halves))
+    return layout.ordered(pa.Table.from_batches(batches))
 
 
 def result_table(

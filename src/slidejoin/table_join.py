@@ -228,7 +228,8 @@ def _rows_in_memory(tables: Sequence[pa.Table]) -> int:
     """How many rows of both tables side by side, with their numbers, this machine's memory holds."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     width = sum(table.nbytes / max(table.num_rows, 1) for table in tables)
-    return int(memory / (16 + width))
+    texts = sum((native_kind(type_) or 0) < 0 for table in tables for type_ in table.schema.types)
+    return int(memory / (16 + 8 * texts + width))  # taking texts notes where each begins
 
 
 def _rows_of(

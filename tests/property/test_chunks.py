@@ -3,6 +3,8 @@
 import dataclasses
 import random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from cases import INDEXES
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from property.test_join_types import EFFORT, fully_ordered, typed_scripts
 from window_cases import Condition, Row, Spec, counters, id_pairs, parts, run, scripts
 
+import slidejoin as sj
 from slidejoin.reference import Interval, Rows, Within
 
 SIZES = st.sampled_from([1, 3, 64, 70, 200])
@@ -103,3 +106,21 @@ def test_rows_that_are_final_at_once_come_before_a_hot_row(window, how):
     rows = [Row(side, (key,), time(300 + number // 2)) for number, (side, key) in enumerate(keys)]
     made = parts(spec, rows, splits=[300])
     assert run_in_chunks(spec, made, 10) == run(spec, rows, made=made)
+
+
+def test_a_single_pass_after_a_group_that_many_workers_listed():
+    """The group has a row whose matches stand in a queue; after it come rows with hundreds of matches."""
+    queue, dense, far = -5_000_000, 99_999, 50_000_000_000
+    spread = 10_000_000 + np.arange(200_000) * 10_000
+    stored = np.concatenate([np.full(150, queue), 100_000 + np.arange(450) * 4, spread])
+    counts = [(dense, 32), (queue, 1), (far, 40_000), (dense, 20), (far, 5_000)]
+    arriving = pa.table({"k": np.repeat(*map(np.array, zip(*counts, strict=True)))})
+    results = []
+    for workers in (1, 50):
+        on, window = sj.band("k", lower=0, upper=2000), sj.rows(400_000)
+        with sj.WindowJoin(on, window, index="bucket-tree", order="full", workers=workers) as join:
+            for part in np.array_split(stored, 5):
+                join.push(right={"k": part})
+            results.append(pa.concat_tables(join.push_iter(left=arriving, chunk_rows=1 << 15)))
+    assert results[0].num_rows == 52 * 450 + 150
+    assert results[1].equals(results[0])

@@ -290,7 +290,8 @@ class Costs:
         listing = beyond * self.listing(window, max(matches, 1.0))
         # More matches are no longer written in the pass, gradually: arrivals differ.
         within = min(matches, 2 * written - matches)
-        listing -= self.listing(window, max(within, 1.0)) if within > 0 else 0.0
+        share = min(max(2 * written - matches, 0.0), 1.0)
+        listing -= share * self.listing(window, max(within, 1.0))
         return few * listing + large
 
 
