@@ -70,28 +70,12 @@ inline void sort_copy(const Entry<Key>* entries, std::size_t count, Buffer<Entry
     sort_entries(sorted.data(), count, scratch);
 }
 
-// So many different positions are sorted by their ranks.
-inline constexpr std::size_t kRanked = kBlock > 1 ? 4 * kBlock : 1;
-
-// How many of these positions are less than `position`; kBlock slots behind them are readable. No branch
-// depends on the positions.
-inline std::size_t rank_of(std::uint32_t position, const std::uint32_t* positions, std::size_t count) {
-    std::size_t less = 0;
-    for (std::size_t at = 0; at < count; at += kBlock)
-        less += lane_count(lanes_below(positions + at, position) & first_lanes(count - at));
-    return less;
-}
-
-// Sorts positions that are all different.
 inline void sort_positions(std::uint32_t* positions, std::size_t count, Buffer<std::uint32_t>& scratch) {
     if (count < 2) return;
-    if (count > kRanked)
-        return radix_sort(positions, count, scratch, [](std::uint32_t position) { return position; });
-    std::uint32_t copy[kRanked + kBlock];
-    const std::size_t padded = (count + kBlock - 1) / kBlock * kBlock;
-    // This loop pads, too: compilers turn a plain copy of a few words into a slow string instruction.
-    for (std::size_t i = 0; i < padded; ++i) copy[i] = i < count ? positions[i] : 0;
-    for (std::size_t i = 0; i < count; ++i) positions[rank_of(copy[i], copy, count)] = copy[i];
+#if SLIDEJOIN_LEVEL > 0
+    if (count <= kNetwork) return sort_network(positions, count);
+#endif
+    radix_sort(positions, count, scratch, [](std::uint32_t position) { return position; });
 }
 
 }  // namespace slidejoin::SLIDEJOIN_TARGET

@@ -200,15 +200,11 @@ class PlainJoin {
         const Interval<Key> interval = group.intervals[i];
         const unsigned own = group.side(i);
         list_.clear();
+        PairList found(pairs, place, own);
         if (many_ >> i & 1) {
             if (interval.empty()) return;
-            if (!writer_.sorted()) {
-                PairList found(pairs, place, own);
-                indexes_[own ^ 1]->probe(interval, place.visible(), found);
-                pairs.reserve(kPairRoom);
-                return;
-            }
-            indexes_[own ^ 1]->probe(interval, place.visible(), list_);
+            if (writer_.sorted()) indexes_[own ^ 1]->probe(interval, place.visible(), list_);
+            else indexes_[own ^ 1]->probe(interval, place.visible(), found);
         } else {
             const Chosen all{visits_[i].from->positions, visits_[i].chosen};
             const Chosen second = seconds_of_ >> i & 1 ? seconds_[i].chosen : Chosen{all.positions, 0};
@@ -223,9 +219,11 @@ class PlainJoin {
                 pairs.add(write_chosen(first, rest, place.visible(), place.first, out[own ^ 1]));
                 return;
             }
-            list_.among(all.positions, all.bits, place.visible());
-            list_.among(second.positions, second.bits, place.visible());
+            for (const Chosen& chosen : {all, second})
+                if (writer_.sorted()) list_.among(chosen.positions, chosen.bits, place.visible());
+                else if (chosen.bits) found.among(chosen.positions, chosen.bits, place.visible());
         }
+        if (!writer_.sorted()) return pairs.reserve(kPairRoom);
         const Task<Key> task{interval, place.visible(), 0, own == 1, 0, list_.size()};
         pairs.reserve(list_.size() + kPairRoom);
         PairRoom room(pairs);

@@ -138,13 +138,9 @@ class ResultWriter {
             return count;
         }
         std::fill_n(own, count, static_cast<std::int64_t>(place.position));
-        const auto partner = [&](std::size_t i) { return static_cast<std::int64_t>(place.first + found[i]); };
-        if (sorted_ && count <= kRanked) {
-            for (std::size_t i = 0; i < count; ++i) partners[rank_of(found[i], found, count)] = partner(i);
-            return count;
-        }
         if (sorted_) sort_positions(found, count, sorting_);
-        for (std::size_t i = 0; i < count; ++i) partners[i] = partner(i);
+        for (std::size_t i = 0; i < count; ++i)
+            partners[i] = static_cast<std::int64_t>(place.first + found[i]);
         return count;
     }
 

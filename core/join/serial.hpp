@@ -304,7 +304,10 @@ class SerialJoin final : public Engine {
         const std::size_t arrivals = std::min(group_size(), batch.size), large = live() >= kLarge;
         const std::size_t workers = std::min(lanes_.sharing(arrivals), cores);
         const bool pays = workers + large > 2 && arrivals >= kShared >> large;
-        if (last_.found > 5 * last_.arrivals && (workers > 1 || last_.found < 40 * last_.arrivals))
+        // With more than a few matches, it is faster to list them first where they are sorted or large
+        // windows make it wait for memory.
+        if (last_.found > 5 * last_.arrivals &&
+            (workers > 1 || (last_.found < 40 * last_.arrivals && (spec_.sorted || large))))
             return false;
         return admission_.one_pass(batch) && (workers == 1 || !pays);
     }

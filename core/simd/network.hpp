@@ -14,14 +14,73 @@ inline __m256i exchange(__m256i lanes, __m256i partner) {
     return _mm256_blend_epi32(_mm256_min_epu32(lanes, other), _mm256_max_epu32(lanes, other), kHigher);
 }
 
+// Compares lanes that are 1, 2 or 4 apart.
+inline __m256i exchange_1(__m256i lanes) {
+    return exchange<0b10101010>(lanes, _mm256_setr_epi32(1, 0, 3, 2, 5, 4, 7, 6));
+}
+inline __m256i exchange_2(__m256i lanes) {
+    return exchange<0b11001100>(lanes, _mm256_setr_epi32(2, 3, 0, 1, 6, 7, 4, 5));
+}
+inline __m256i exchange_4(__m256i lanes) {
+    return exchange<0b11110000>(lanes, _mm256_setr_epi32(4, 5, 6, 7, 0, 1, 2, 3));
+}
+
 // Sorts eight numbers by Batcher's network.
 inline __m256i sort_eight(__m256i lanes) {
-    lanes = exchange<0b10101010>(lanes, _mm256_setr_epi32(1, 0, 3, 2, 5, 4, 7, 6));
-    lanes = exchange<0b11001100>(lanes, _mm256_setr_epi32(2, 3, 0, 1, 6, 7, 4, 5));
+    lanes = exchange_2(exchange_1(lanes));
     lanes = exchange<0b01000100>(lanes, _mm256_setr_epi32(0, 2, 1, 3, 4, 6, 5, 7));
-    lanes = exchange<0b11110000>(lanes, _mm256_setr_epi32(4, 5, 6, 7, 0, 1, 2, 3));
+    lanes = exchange_4(lanes);
     lanes = exchange<0b00110000>(lanes, _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7));
     return exchange<0b01010100>(lanes, _mm256_setr_epi32(0, 2, 1, 4, 3, 6, 5, 7));
+}
+
+// Merges two sorted runs of so many vectors each, a power of two, by Batcher's bitonic network.
+[[gnu::always_inline]] inline void merge_runs(__m256i* lanes, std::size_t run) {
+    const auto order = [](__m256i& low, __m256i& high) {
+        const __m256i less = _mm256_min_epu32(low, high);
+        high = _mm256_max_epu32(low, high);
+        low = less;
+    };
+    const __m256i mirror = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    for (std::size_t i = 0; i < run; ++i) {
+        __m256i& high = lanes[2 * run - 1 - i];
+        high = _mm256_permutevar8x32_epi32(high, mirror);
+        order(lanes[i], high);
+    }
+    for (std::size_t apart = run / 2; apart > 0; apart /= 2)
+        for (std::size_t from = 0; from < 2 * run; from += 2 * apart)
+            for (std::size_t i = from; i < from + apart; ++i) order(lanes[i], lanes[i + apart]);
+    for (std::size_t i = 0; i < 2 * run; ++i) lanes[i] = exchange_1(exchange_2(exchange_4(lanes[i])));
+}
+
+// The same for up to 8 * kVectors numbers; the loops of few vectors are unrolled.
+template <std::size_t kVectors>
+inline void sort_vectors(std::uint32_t* numbers, std::size_t count) {
+    __m256i lanes[kVectors];
+    const std::size_t used = (count + 7) / 8, vectors = kVectors <= 8 ? kVectors : std::bit_ceil(used);
+    for (std::size_t i = 0; i < vectors; ++i) {  // padded with the greatest number
+        const __m256i there =
+            _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count) - static_cast<int>(8 * i)),
+                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        const __m256i some = _mm256_maskload_epi32(reinterpret_cast<const int*>(numbers + 8 * i), there);
+        lanes[i] = sort_eight(_mm256_or_si256(some, _mm256_xor_si256(there, _mm256_set1_epi32(-1))));
+    }
+    for (std::size_t run = 1; run < vectors; run *= 2)
+        for (std::size_t at = 0; at < vectors; at += 2 * run)
+            if (kVectors <= 8 || at + run < used) merge_runs(lanes + at, run);
+    for (std::size_t i = 0; i < count / 8; ++i)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(numbers + 8 * i), lanes[i]);
+    std::memcpy(numbers + count / 8 * 8, lanes + count / 8, count % 8 * sizeof *numbers);
+}
+
+// Sorts up to kNetwork numbers: 1-2 ns each.
+inline constexpr std::size_t kNetwork = 1024;
+
+inline void sort_network(std::uint32_t* numbers, std::size_t count) {
+    if (count <= 16) sort_vectors<2>(numbers, count);
+    else if (count <= 32) sort_vectors<4>(numbers, count);
+    else if (count <= 64) sort_vectors<8>(numbers, count);
+    else sort_vectors<kNetwork / 8>(numbers, count);
 }
 
 template <int kHigher, int kPartner>
