@@ -66,10 +66,6 @@ struct SortedKeys {
         return key == kGreatest ? size : advance(at, static_cast<Key>(key + 1));
     }
 
-    EntryRange next(EntryRange last, Interval<Key> interval) const {
-        return next_range(*this, last, interval);
-    }
-
     // Finds the keys of intervals that ascend by their lower ends, in this call and over calls with the same
     // cursor, and prefetches the positions. Each search depends on the one before, so several sequences of
     // them run side by side; find(key) counts the keys below `key` for the start of each sequence.
@@ -83,12 +79,12 @@ struct SortedKeys {
         for (std::size_t i = 0; i < length; ++i)
             for (std::size_t sequence = 0; sequence < kSequences; ++sequence) {
                 const std::size_t at = sequence * length + i;
-                found[at] = last[sequence] = next(last[sequence], intervals[at]);
+                found[at] = last[sequence] = next_range(*this, last[sequence], intervals[at]);
                 prefetch(positions + found[at].from);
             }
         cursor = length > 0 ? last[kSequences - 1] : cursor;
         for (std::size_t i = kSequences * length; i < count; ++i)
-            found[i] = cursor = next(cursor, intervals[i]);
+            found[i] = cursor = next_range(*this, cursor, intervals[i]);
     }
 
   private:
@@ -129,10 +125,6 @@ class UnpaddedKeys {
             return head_.advance(at, key);
         const std::size_t done = std::max(at, head_.size) - head_.size;
         return head_.size + SortedKeys<Key>{tail_, size - head_.size}.advance(done, key);
-    }
-
-    EntryRange next(EntryRange last, Interval<Key> interval) const {
-        return next_range(*this, last, interval);
     }
 
   private:

@@ -35,7 +35,8 @@ class PartFinder {
         if (indexed_->ascending()) {
             last = last_;
             for (std::size_t i = 0; i < count; ++i)
-                if (!intervals[i].empty() && !nulls[i]) found(i, last = sorted.next(last, intervals[i]));
+                if (!intervals[i].empty() && !nulls[i])
+                    found(i, last = next_range(sorted, last, intervals[i]));
             last_ = last;
             return;
         }
@@ -51,7 +52,7 @@ class PartFinder {
         const Entry<Key>* const in_order = tasks_.data();
         for (std::size_t task = 0; task < tasks; ++task) {
             const std::uint32_t slot = in_order[task].value;
-            found(slot, last = sorted.next(last, intervals[slot]));
+            found(slot, last = next_range(sorted, last, intervals[slot]));
         }
     }
 

@@ -95,7 +95,7 @@ class SortMergeJoin {
                 for (std::size_t i = 0; i < some; ++i) {
                     EntryRange& part = parts_[slice.from + sorted.positions[start + i]];
                     if (intervals[i].empty()) part = {};
-                    else part = last = run_.search().next(last, intervals[i]);
+                    else part = last = next_range(run_.search(), last, intervals[i]);
                 }
             }
         });
