@@ -53,7 +53,7 @@ inline __m256i sort_eight(__m256i lanes) {
     for (std::size_t i = 0; i < 2 * run; ++i) lanes[i] = exchange_1(exchange_2(exchange_4(lanes[i])));
 }
 
-// The same for up to 8 * kVectors numbers; the loops of few vectors are unrolled.
+// Sorts up to 8 * kVectors numbers; the loops of few vectors are unrolled.
 template <std::size_t kVectors>
 inline void sort_vectors(std::uint32_t* numbers, std::size_t count) {
     __m256i lanes[kVectors];
