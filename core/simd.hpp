@@ -7,7 +7,7 @@
 //   lanes_within                          which of up to 64 keys lie in an interval
 //   select_among, tally_among             positions that are chosen and visible
 //   take_visible                          entries that are visible, copied or moved together
-//   write_few, fill_few                   a few positions in order
+//   write_few, write_chosen, sort_network positions in order
 // A select writes relative positions to `out`, which must have room for kBlock more than `count`, and
 // returns how many it wrote; a tally only counts them. About 1 ns for each vector.
 #pragma once
